@@ -1,1 +1,1 @@
-"""The daemon of a home and how clients come to it. Only what a client needs is imported by a client."""
+"""The daemon of a home and how clients connect to it. Clients import only what a client needs."""

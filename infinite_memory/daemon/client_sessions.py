@@ -1,4 +1,4 @@
-"""Sessions of clients: what a client says in its greeting (settings, contract, options) becomes a conversation over its connection."""
+"""Client sessions: a client's greeting (settings, contract, options) opens a session over its connection."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from infinite_memory.transports.http.api.socket_api import LocalRoutes
 
 
-MAX_NAME_CHARS = 80  # of what a client calls itself
+MAX_NAME_CHARS = 80  # of a client's name
 
 
 class Connection:
-    """One client's connection, as the two sides that a session knows."""
+    """One client's connection: the source and the sink of a session."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -53,7 +53,7 @@ class Connection:
         """Return the next *count* bytes.
 
         Raises:
-            ConnectionError: the client left before.
+            ConnectionError: the client disconnected early.
         """
         try:
             return await self._reader.readexactly(count)
@@ -61,20 +61,20 @@ class Connection:
             raise ConnectionError("the client left") from None
 
     async def write(self, data: bytes) -> None:
-        """Hand *data* on; waits while the client does not read, so that nothing piles up."""
+        """Write *data*; wait while the client does not read, so that nothing piles up."""
         await self._sink.write(data)
 
     async def tell(self, state: Mapping[str, Any]) -> None:
-        """Send what is no reply but meant for the client program itself, in a line of its own."""
+        """Send the client program itself a message that is not a reply, on its own line."""
         await self.write(ipc.CONTROL + format_line(dict(state)))
 
     async def close(self) -> None:
-        """Give up what still waits to be sent."""
+        """Close the connection and drop unsent data."""
         await self._sink.close()
 
 
 class ClientSessions:
-    """Opens sessions for the clients of one daemon. *owner_token* lets in whoever comes by a client's own HTTP address."""
+    """Opens sessions for the clients of one daemon. *owner_token* authorizes requests to a client's own HTTP address."""
 
     def __init__(self, app: Application, config: Config, home: Home, owner_token: OwnerToken) -> None:
         self._app, self._config, self._home, self._owner_token = app, config, home, owner_token
@@ -82,14 +82,14 @@ class ClientSessions:
         self._conversations: dict[Connection, list[McpSession]] = {}
 
     def names(self) -> list[str]:
-        """Name the clients that are connected by what they call themselves, each kind once with its number."""
+        """Return the names of the connected clients, each distinct name once with its count."""
         counts = Counter(_name_client(opened) for opened in self._conversations.values())
         return [name if count == 1 else f"{name} ({count} times)" for name, count in sorted(counts.items())]
 
     async def serve(
         self, greeting: dict[str, Any], link: Connection, stop: asyncio.Event, notes: Sequence[str] = ()
     ) -> None:
-        """Answer a greeting, with *notes* for its client, and then serve it until it leaves or *stop* is set."""
+        """Answer a greeting, with *notes* for the client, then serve it until it disconnects or *stop* is set."""
         set_owner(link)
         async with contextlib.AsyncExitStack() as stack:
             try:
@@ -116,14 +116,14 @@ class ClientSessions:
 
     @staticmethod
     def _progress(greeting: Mapping[str, Any], link: Connection) -> Progress:
-        """Return what tells a client of progress, if it wants that."""
+        """Return the progress callback of a client, if it asked for one."""
         return ProgressLines(link.tell) if greeting.get("progress") is True else no_progress
 
     def _contract(self, greeting: Mapping[str, Any], session: ClientSession) -> Callable[[], McpSession]:
-        """Return what begins a conversation in the contract that a client asks for.
+        """Return the factory of JSON-RPC sessions for the contract that a client asks for.
 
         Raises:
-            ConfigError: there is none of that name, or an option of the client's is wrong.
+            ConfigError: there is no such contract, or one of the client's options is invalid.
         """
         environ, options = _texts(greeting.get("environ")), _texts(greeting.get("options"))
 
@@ -131,34 +131,34 @@ class ClientSessions:
             contract = str(greeting.get("contract", NATIVE))
             return self._app.speak(NATIVE if contract == ROUTES else contract, session, environ, options)
 
-        open_rpc()  # what is wrong is said now
+        open_rpc()  # fail early
         return open_rpc
 
     def _lines(self, greeting: Mapping[str, Any], session: ClientSession) -> Callable[[], LineContract] | None:
-        """Return what begins a conversation that is not JSON-RPC; None where the contract has no such.
+        """Return the factory of sessions that do not use JSON-RPC; None if the contract has none.
 
         Raises:
-            ConfigError: half of a language model is set.
+            ConfigError: a language model is only half configured.
         """
         contract = str(greeting.get("contract", NATIVE))
         if contract == ROUTES:
             if self._routes is None:
                 from infinite_memory.transports.http.api.socket_api import (
-                    LocalRoutes,  # only programs that use the SDK need it
+                    LocalRoutes,  # needed only by programs that use the SDK
                 )
 
                 model = self._config.model
                 self._routes = LocalRoutes(
                     self._app.engine, partial(configured_model, model), model.timeout_s, self._app.administration
                 )
-            self._routes.open(session)  # what is wrong is said now
+            self._routes.open(session)  # fail early
             return partial(self._routes.open, session)
         return self._app.find_lines(contract, session, _texts(greeting.get("environ")), _texts(greeting.get("options")))
 
     async def _companion(
         self, greeting: Mapping[str, Any], open_rpc: Callable[[], McpSession], stack: contextlib.AsyncExitStack
     ) -> list[str]:
-        """Open the address that a client wants its contract at as well; returns a note about it."""
+        """Also serve the contract at the HTTP address that the client asked for; return a note about it."""
         if (address := _texts(greeting.get("options")).get("http")) is None:
             return []
         contract = str(greeting.get("contract", NATIVE))
@@ -171,10 +171,10 @@ class ClientSessions:
         ]
 
     def _session(self, greeting: Mapping[str, Any]) -> tuple[ClientSession, list[str]]:
-        """Make a session from what the client's own environment, file and flags say.
+        """Create a session from the client's environment, file and flags.
 
         Raises:
-            ConfigError: a setting of the client's is unknown or wrong.
+            ConfigError: a setting of the client is unknown or invalid.
         """
         environ, flags = _texts(greeting.get("environ")), _texts(greeting.get("flags"))
         named = greeting.get("config_file") or str(self._home.config_file)
@@ -199,7 +199,7 @@ class ClientSessions:
         return session, notes
 
     def _ignored(self, requested: Config) -> list[str]:
-        """Name the daemon's settings that this client would have otherwise."""
+        """Return the names of the client's settings that the daemon overrides."""
         running = dict(self._config.values())
         settings = known_settings()
         return [
@@ -210,13 +210,13 @@ class ClientSessions:
 
 
 def _open_noted(open_rpc: Callable[[], McpSession], opened: list[McpSession]) -> McpSession:
-    """Begin a conversation by MCP, and note it."""
+    """Open an MCP session and record it."""
     opened.append(open_rpc())
     return opened[-1]
 
 
 def _name_client(opened: list[McpSession]) -> str:
-    """Return what a client calls itself in MCP, in one line; of one that speaks lines of actions nobody knows a name."""
+    """Return the name that a client sent in MCP, on one line; clients of the action loop have no name."""
     about = opened[-1].client_info if opened else None
     if not isinstance(about, dict):
         return "a program without a name"
@@ -225,7 +225,7 @@ def _name_client(opened: list[McpSession]) -> str:
 
 
 def _names_other_lock(requested: Config, running: Config) -> bool:
-    """True if a client's settings name a key of backups that the daemon does not use."""
+    """True if a client's settings name a backup key that the daemon does not use."""
     named = {name: getattr(requested.backup, name) for name in ("key_file", "passphrase_file")}
     return any(value and value != getattr(running.backup, name) for name, value in named.items())
 
@@ -235,7 +235,7 @@ def _texts(value: object) -> dict[str, str]:
 
 
 def _speaks(greeting: Mapping[str, Any]) -> Speaks | None:
-    """Return the protocol that is decided already: by the contract, or before a daemon that this one takes the place of."""
+    """Return the protocol if it is already decided: by the contract, or in a session with a previous daemon."""
     if greeting.get("contract") == ROUTES:
         return Speaks.ACTIONS
     said = greeting.get("speaks")
@@ -246,7 +246,7 @@ EVERY_S = 0.2
 
 
 class ProgressLines:
-    """Hands on how far work is, a few times a second at most and never before the one before was sent."""
+    """Sends progress to a client, a few times a second at most, and only after the previous line has been sent."""
 
     def __init__(self, tell: Callable[[Mapping[str, Any]], Awaitable[None]]) -> None:
         self._tell = tell
@@ -254,7 +254,7 @@ class ProgressLines:
         self._telling: asyncio.Task[None] | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        """Learn how much is done, of how much; 0 for unknown. To be called on the event loop."""
+        """Report *done* of *total*; a total of 0 is unknown. Call it on the event loop."""
         now = time.monotonic()
         if now - self._told_at < EVERY_S or (self._telling is not None and not self._telling.done()):
             return
@@ -264,5 +264,5 @@ class ProgressLines:
         )
 
     async def _quietly(self, state: Mapping[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # the client left; its session ends by itself
+        with contextlib.suppress(OSError):  # the client disconnected; its session ends by itself
             await self._tell(state)

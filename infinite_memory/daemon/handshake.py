@@ -1,7 +1,7 @@
-"""How a client comes to its home's daemon: it connects and greets, and starts the daemon where there is none.
+"""How a client connects to its home's daemon: it connects and sends a greeting, and starts the daemon if there is none.
 
-Of ten clients that start at once one starts the daemon; a daemon of another version is waited for, then met again, and so is one that a
-service manager is about to start (`handover`). Standard library only: `serve` is made of this.
+Of ten clients that start at once, one starts the daemon; a client waits for a daemon of another version to exit and for one that a
+service manager is about to start (`handover`), then connects again. Standard library only: `serve` is built on this.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ Json = dict[str, Any]
 _PREFIX = "INFINITE_MEMORY_"
 
 _PYTHON_VARIABLES = frozenset({"PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS", "PYTHONBREAKPOINT"})
-"""Of who starts the daemon; what they name is for that program."""
+"""Variables of the process that starts the daemon; what they name is meant for that program."""
 
 _SYSTEMD_VARIABLES = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "SYSTEMD_EXEC_PID"})
-"""Of a service that starts the daemon by chance; the daemon would speak for that service."""
+"""Variables of a service that happens to start the daemon; the daemon would report to systemd as that service."""
 
 _HUGE_PAGES = "glibc.malloc.hugetlb=1"
-"""Heap in pages of 2 MiB, where the system has them for who asks: a recall goes through 20 MB of weights and vectors, and takes 3 % less
-processor time; as much is in memory as without. glibc reads this when a process starts, so the daemon cannot choose it itself."""
+"""Heap in 2 MiB pages, if the system offers them on request: a recall goes through 20 MB of weights and vectors, and takes 3 % less
+processor time; memory use is the same. glibc reads this when a process starts, so the daemon cannot set it itself."""
 
 _OF_ANY_VERSION = frozenset({"session", "hook", "status", "stop"})
-"""What a daemon of any version answers, or makes room for. What else a command wants, an older one may take for something else."""
+"""Requests that a daemon of any version answers or exits for. An older daemon may misread any other request."""
 
-START_S = 40.0  # a daemon that is going may take half a minute to finish
-STARTER_S = 10.0  # how long a client waits for another that is starting the daemon
+START_S = 40.0  # a daemon that is stopping may take half a minute to finish
+STARTER_S = 10.0  # how long a client waits for another client that is starting the daemon
 GREETING_S = 30.0
-LITTLE_BYTES = 64 * 1024  # with less on its disk than this, nothing can be written
+LITTLE_BYTES = 64 * 1024  # with less free disk space than this, nothing can be written
 
 
 def session_greeting(
@@ -54,12 +54,12 @@ def session_greeting(
     flags: Mapping[str, str] | None = None,
     carried: Collection[str] = (),
 ) -> Json:
-    """Return what a session's greeting says of its client: its contract, flags and environment; the daemon checks them.
+    """Return the part of a session's greeting about its client: its contract, flags and environment; the daemon validates them.
 
     Args:
-        contract: The one that is spoken; None is the native one.
-        flags: Settings that were given to the client itself: ``{"section.name": text}``.
-        carried: Names of variables that the contract has of its own, beside ours.
+        contract: The contract to speak; None is the native one.
+        flags: Settings given to the client itself: ``{"section.name": text}``.
+        carried: Names of the contract's own variables, in addition to ours.
     """
     named = {
         name: value for name, value in environ.items() if name.startswith(_PREFIX) or name == "TZ" or name in carried
@@ -69,17 +69,17 @@ def session_greeting(
 
 
 def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.socket, Json]:
-    """Connect to the home's daemon, starting one if there is none, and say what this connection is for.
+    """Connect to the home's daemon, starting one if there is none, and send the greeting of this connection.
 
     Args:
-        greeting: ``kind``, and what that kind needs; version and protocol are added here.
+        greeting: ``kind`` and the fields of that kind; version and protocol are added here.
 
     Returns:
         The open connection and the daemon's answer.
 
     Raises:
         DaemonError: there is no daemon and none could be started.
-        ConfigError: the daemon refuses the settings that came with the greeting.
+        ConfigError: the daemon rejects the settings in the greeting.
     """
     try:
         check_home(home)
@@ -114,18 +114,18 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
             raise DaemonError(str(answer["error"]))
         if not start:
             raise DaemonError(_silent(home, greeting))
-        time.sleep(0.05)  # it is going, or was asked to make room for this version
+        time.sleep(0.05)  # it is stopping, or was asked to exit for this version
     raise DaemonError(f"the daemon of {home} did not answer within {START_S:.0f} s; see {home / 'logs'}")
 
 
 def _replace_other_version(home: Path, greeting: Json) -> list[str]:
-    """Have a daemon of another version make room, as a session does; gives what it says where it is a service and stays.
+    """Make a daemon of another version exit, as a session does; return its answer if it is a service and stays.
 
-    Why: one of 0.1.0 made a token that opens everything where a later command asked for one that opens the metrics alone.
+    Why: a 0.1.0 daemon created a token with full access when a later command asked for one that reads the metrics only.
 
     Raises:
-        DaemonError: it does not go, and speaks another protocol; or none of this version could be started.
-        ConfigError: the daemon refuses the settings that came with the greeting.
+        DaemonError: it does not exit, and speaks another protocol; or no daemon of this version could be started.
+        ConfigError: the daemon rejects the settings in the greeting.
     """
     if (ipc.read_record(home) or {}).get("version") in (None, __version__):
         return []
@@ -135,27 +135,27 @@ def _replace_other_version(home: Path, greeting: Json) -> list[str]:
 
 
 def _start(home: Path, greeting: Json, deadline: float) -> None:
-    """Start the daemon, unless another client does so at this moment; returns when one listens.
+    """Start the daemon, unless another client is doing so; return when one listens.
 
     Raises:
         DaemonError: it cannot be started, or did not listen in time.
-        ConfigError: it refuses its settings.
+        ConfigError: it rejects its settings.
     """
     try:
         make_home(home)
         patient_until = time.monotonic() + STARTER_S
         while True:
             with ipc.locked(ipc.start_lock_path(home), wait=False) as held:
-                # One that is frozen while it holds the lock stops nobody: of two daemons the second goes by itself.
+                # A client that is frozen while it holds the lock blocks nobody: of two daemons the second exits by itself.
                 if held or time.monotonic() > patient_until:
-                    left_behind = ipc.read_record(home)  # read first: whoever listens by then wrote another
+                    left_behind = ipc.read_record(home)  # read first: a daemon that listens by then wrote another
                     if not _listens(home):
                         _start_alone(home, greeting, deadline, left_behind)
                     return
             if _listens(home):
                 return
             time.sleep(0.02)
-    except OSError as exc:  # a home that cannot be written, a full disk
+    except OSError as exc:  # a read-only home, a full disk
         raise DaemonError(f"the daemon cannot be started: {unusable(home, exc)}") from exc
 
 
@@ -164,13 +164,13 @@ def _for_the_owner(path: str, flags: int) -> int:
 
 
 def _start_alone(home: Path, greeting: Json, deadline: float, left_behind: Json | None) -> None:
-    """Start the daemon; *left_behind* is the record of the one before."""
-    import subprocess  # only who starts a daemon needs it
+    """Start the daemon; *left_behind* is the record of the previous one."""
+    import subprocess  # needed only by the client that starts a daemon
 
     logs = home / "logs"
     logs.mkdir(mode=0o700, exist_ok=True)
     output, keeps = logs / "daemon.out", False
-    if output.exists() and (output.stat().st_size or not output.is_file()):  # it may tell why the one before ended
+    if output.exists() and (output.stat().st_size or not output.is_file()):  # it may tell why the previous one exited
         keeps = not set_file_aside(output, logs / "daemon.out.1")
     settings = ["--config", greeting["config_file"]] if "config_file" in greeting else []
     with open(output, "ab" if keeps else "wb", opener=_for_the_owner) as file:
@@ -180,22 +180,22 @@ def _start_alone(home: Path, greeting: Json, deadline: float, left_behind: Json 
             env=_daemon_environ(home),
         )  # fmt: skip
     assert process.stdin is not None
-    with contextlib.suppress(OSError), process.stdin:  # its arguments could be read by everybody
+    with contextlib.suppress(OSError), process.stdin:  # command line arguments would be readable by every user
         process.stdin.write(json.dumps(greeting.get("flags", {})).encode() + b"\n")
-    # Collected when it ends, or it would stay a zombie for as long as this client lives.
+    # Reaped when it exits, or it would stay a zombie for the lifetime of this client.
     threading.Thread(target=process.wait, daemon=True).start()
     while time.monotonic() < deadline:
         record = ipc.read_record(home)
         if record is not None and record.get("pid") == process.pid:
             return
-        # One that was started by other means was faster. A record from before is a dead daemon's, but its socket may be ours.
+        # A daemon started in another way was faster. An older record belongs to a dead daemon, but its socket may be ours.
         if record not in (None, left_behind) and _listens(home):
             process.terminate()
             return
         if (code := process.poll()) is not None:
             if code < 0 or _listens(
                 home
-            ):  # somebody killed it, and the next try starts another; or another daemon was faster
+            ):  # it was killed, and the next attempt starts another; or another daemon was faster
                 return
             said = output.read_text("utf-8", "replace").strip().splitlines()[-3:]
             message = "\n".join(said) or f"it ended with exit code {process.returncode}; {_why_silent(home, output)}"
@@ -205,18 +205,20 @@ def _start_alone(home: Path, greeting: Json, deadline: float, left_behind: Json 
 
 
 def _daemon_environ(home: Path) -> Json:
-    """Return the daemon's environment: it imports this package and what is installed, nothing from beside whoever starts it."""
+    """Return the daemon's environment: it imports this package and installed ones, nothing from the directory of the starting process."""
     left_out = {*_PYTHON_VARIABLES, *_SYSTEMD_VARIABLES}
     environ = {name: value for name, value in os.environ.items() if name not in left_out}
-    root = Path(__file__).resolve().parents[2]  # where the package lies
-    if root.name not in ("site-packages", "dist-packages"):  # a checkout, or a folder that a program brought with it
+    root = Path(__file__).resolve().parents[2]  # the directory of the package
+    if root.name not in ("site-packages", "dist-packages"):  # a checkout, or a folder bundled with a program
         environ["PYTHONPATH"] = str(root)
-    tunables = ":".join(filter(None, (_HUGE_PAGES, environ.get("GLIBC_TUNABLES"))))  # the last one of a name counts
+    tunables = ":".join(
+        filter(None, (_HUGE_PAGES, environ.get("GLIBC_TUNABLES")))
+    )  # of several with one name the last wins
     return environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONSAFEPATH": "1", "GLIBC_TUNABLES": tunables}
 
 
 def _silent(home: Path, greeting: Json) -> str:
-    """Return what can be done about a daemon that does not answer."""
+    """Return advice about a daemon that does not answer."""
     record = ipc.read_record(home) or {}
     pid, version = record.get("pid"), record.get("version")
     if pid is None:
@@ -233,7 +235,7 @@ def _silent(home: Path, greeting: Json) -> str:
 
 
 def _why_silent(home: Path, output: Path) -> str:
-    """Return where to look when a daemon could not even write why it ended."""
+    """Return where to look if a daemon could not even write why it exited."""
     return f"there is no space left on the disk of {home}" if free_bytes(home) < LITTLE_BYTES else f"see {output}"
 
 

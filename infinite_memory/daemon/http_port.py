@@ -1,4 +1,4 @@
-"""The daemon's HTTP port: opened where the settings say so, or when somebody asks for the page; and the tokens that let in."""
+"""The daemon's HTTP port, opened if configured or when the page is requested; and the management of tokens."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from infinite_memory.transports.mcp import McpSession
 
 log = logging.getLogger(__name__)
 
-MIN_PORT, MAX_PORT = 1024, 65535  # of those below, systems give none away
+MIN_PORT, MAX_PORT = 1024, 65535  # systems never assign lower ones
 
 
 class HttpPort:
-    """The HTTP server of one daemon, which may not be open, or could not be opened. *status* is what the page shows of the daemon."""
+    """The HTTP server of one daemon; it may be closed, or have failed to open. *status* is the daemon status that the page shows."""
 
     def __init__(
         self, app: Application, config: Config, home: Home, status: Callable[[], Awaitable[dict[str, Any]]]
@@ -43,33 +43,33 @@ class HttpPort:
         self._problem: str | None = None
 
     def open(self) -> None:
-        """Turn HTTP on, if a port is set. Who comes by HTTP cannot start a daemon, so with it this one stays when idle."""
+        """Start HTTP if a port is configured. HTTP clients cannot start a daemon, so this one then stays when idle."""
         if self._config.http.port is not None:
             self._start(self._config.http)
 
     async def close(self) -> None:
-        """Close the port and all that came by it."""
+        """Close the port and its connections."""
         if self._server is not None:
             await self._server.close()
 
     @property
     def keeps_daemon(self) -> bool:
-        """True if the settings ask for a port, and it is open: the daemon stays when idle."""
+        """True if a port is configured and open: the daemon stays when idle."""
         return self._server is not None and self._server.problem is None and self._config.http.port is not None
 
     @property
     def page_used_at(self) -> float:
-        """When somebody used the page last, by the monotonic clock."""
+        """Return when the page was last used, on the monotonic clock."""
         return float("-inf") if self._server is None else self._server.page_sessions.used_at
 
     def about(self) -> dict[str, Any] | None:
-        """Return what `daemon status` shows of HTTP; None where it is off."""
+        """Return the HTTP part of `daemon status`; None if HTTP is off."""
         if self._server is not None:
             return self._server.about()
         return None if self._problem is None else {"error": self._problem}
 
     def open_page(self) -> dict[str, Any]:
-        """Answer `infinite-memory open`: where the page is, and a code that lets its browser in. Turns HTTP on where it is off."""
+        """Answer `infinite-memory open`: the page's address, and a login code for the browser. Starts HTTP if it is off."""
         if self._server is None or self._server.problem is not None:
             self._open_for_page()
         if self._server is None or self._problem is not None:
@@ -77,8 +77,8 @@ class HttpPort:
         return {"status": "OK", "url": f"{self._server.about()['url']}/", "code": self._server.make_login_code()}
 
     async def manage_tokens(self, greeting: Mapping[str, Any]) -> dict[str, Any]:
-        """Make, list, replace or revoke tokens; only who may open our socket comes here."""
-        from infinite_memory.transports.http.api.tokens import OWNER, manage  # only who turned HTTP on needs it
+        """Create, list, replace or revoke tokens; only callers that may open our socket get here."""
+        from infinite_memory.transports.http.api.tokens import OWNER, manage  # needed only with HTTP
 
         what, fields = str(greeting.get("what")), greeting.get("fields")
         if not isinstance(fields, dict):
@@ -99,7 +99,7 @@ class HttpPort:
         return {"status": "OK"} | reply
 
     def _open_for_page(self) -> None:
-        """Turn HTTP on; where the settings name no port, at that of last time, so that tabs and bookmarks find the page again."""
+        """Start HTTP; without a configured port, at the previous port, so that tabs and bookmarks still work."""
         settings, self._problem = self._config.http, None
         if settings.port is not None:
             self._start(settings)
@@ -107,7 +107,7 @@ class HttpPort:
         file = self._home.path / PAGE_PORT_FILE
         last = _read_port(file)
         self._start(dataclasses.replace(settings, port=last))
-        if self._problem is not None and last:  # somebody else has it now
+        if self._problem is not None and last:  # it is in use by another program
             self._problem = None
             self._start(dataclasses.replace(settings, port=0))
         if self._server is not None and self._problem is None and self._server.port != last:
@@ -116,7 +116,7 @@ class HttpPort:
     def _start(self, settings: HttpSettings) -> None:
         try:
             self._server = self._make(settings)
-        except (ConfigError, OSError) as exc:  # a port that is taken must not keep the memory from everybody else
+        except (ConfigError, OSError) as exc:  # a port in use must not make the memory unavailable
             self._problem = str(exc)
             log.error("HTTP server not started: %s", exc, extra={"event": "http_not_opened"})
             return
@@ -147,7 +147,7 @@ class HttpPort:
 
 
 def _read_port(file: Path) -> int:
-    """Return the port that *file* names; 0, any free one, where it is not there or names none."""
+    """Return the port stored in *file*; 0 (any free one) if it is missing or invalid."""
     try:
         text = read_regular_text(file).strip()
     except FileNotFoundError:
@@ -162,7 +162,7 @@ def _read_port(file: Path) -> int:
 
 
 def _write_port(file: Path, port: int) -> None:
-    """Write down the page's port for the next time; where that fails the page has another address then."""
+    """Store the page's port for the next time; if that fails, the page gets another address then."""
     beside = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:

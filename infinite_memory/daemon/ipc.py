@@ -1,14 +1,14 @@
-"""Where a home's daemon and its clients meet, and what they say first. Standard library only: the thin client imports this.
+"""Where a home's daemon and its clients meet, and how they greet. Standard library only: the thin client imports this.
 
-The daemon writes ``daemon.json`` (mode 0600) once it listens: its process id, version and address. A Unix socket lies in the home,
-mode 0600; a home whose path is too long for one has it in the user's runtime folder. By option, and where Unix sockets do not
-exist, the address is a loopback port with a token that neither side ever shows: each proves that it knows it (`proofs`).
+The daemon writes ``daemon.json`` (mode 0600) once it listens: its process id, version and address. The Unix socket is in the home,
+mode 0600; if the home's path is too long for one, it is in the user's runtime directory. By option, and where Unix sockets do not
+exist, the address is a loopback port with a token that neither side ever sends: each proves that it knows it (`proofs`).
 
-Before a client says anything it knows whom it talks to: the socket and its folder belong to this user and the peer runs as this user, or
-the daemon's lock is held and whoever answers at the port has given the proof.
+A client authenticates the daemon before it sends anything: the socket and its directory belong to this user and the peer runs as this
+user, or the daemon's lock is held and the process at the port has given the proof.
 
-A client begins with one line of JSON, the greeting, and gets one line back. After that the bytes are the session's own, but for
-control lines from the daemon, which begin with a record separator (0x1e) and never reach the client program.
+A client starts with one line of JSON, the greeting, and gets one line back. The bytes after that belong to the session, except
+control lines from the daemon, which start with a record separator (0x1e) and never reach the client program.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ from infinite_memory.errors import DaemonError
 from infinite_memory.paths import check_home, check_socket, make_socket_folder, place_of_socket, remove_socket_folder
 from infinite_memory.platform_files import check_regular, lock_file, open_regular, replace_file
 
-CONTROL = b"\x1e"  # begins a line for the client program itself, as no JSON does
-PROTOCOL = 1  # of the greeting; raised when an older side would misunderstand
+CONTROL = b"\x1e"  # starts a control line; JSON never does
+PROTOCOL = 1  # version of the greeting; raised when an older side would misunderstand
 SOCKET_NAME = "daemon.sock"
-BACKLOG = 256  # clients that may come at the same moment
-GREETING_BYTES = 1 << 20  # longest line that opens a connection, either way: the client's settings travel in it
+BACKLOG = 256  # clients that may connect at the same moment
+GREETING_BYTES = 1 << 20  # longest greeting or answer to one: it carries the client's settings
 RECORD_BYTES = 64 * 1024  # of `daemon.json`; a longer file is not one of ours
-CHALLENGE_BYTES = 1024  # longest line of a proof, from whom nobody knows yet
+CHALLENGE_BYTES = 1024  # longest line of a proof, from an unauthenticated peer
 _HOST = "127.0.0.1"
-_LOCK_AGAIN_S = 0.02  # pause before a lock is tried again
+_LOCK_AGAIN_S = 0.02  # pause before a lock is retried
 
 Json = dict[str, Any]
 
 
 def record_path(home: Path) -> Path:
-    """The file that tells where the daemon listens."""
+    """Return the file that says where the daemon listens."""
     return home / "daemon.json"
 
 
 def pid_path(home: Path) -> Path:
-    """The file that holds the daemon's process id alone, for scripts."""
+    """Return the file with the daemon's process id only, for scripts."""
     return home / "daemon.pid"
 
 
 def lock_path(home: Path) -> Path:
-    """The file that the daemon keeps locked for as long as it lives."""
+    """Return the file that the daemon keeps locked while it runs."""
     return home / "daemon.lock"
 
 
 def start_lock_path(home: Path) -> Path:
-    """The file that a client keeps locked while it starts a daemon."""
+    """Return the file that a client keeps locked while it starts a daemon."""
     return home / "daemon.starting"
 
 
 def socket_path(home: Path) -> Path:
-    """Where the Unix socket of *home* lies; for clients the daemon's record counts, whose environment may be another.
+    """Return the path of the Unix socket of *home*; clients use the daemon's record, as their environment may differ.
 
     Raises:
         OSError: no path is short enough.
@@ -70,14 +70,14 @@ def socket_path(home: Path) -> Path:
 
 
 def listen(home: Path, transport: str) -> tuple[socket.socket, Json]:
-    """Open the daemon's listening socket; returns it with the record to be written by `write_record`.
+    """Open the daemon's listening socket; return it with the record for `write_record`.
 
-    The caller holds the daemon's lock, so a socket file that is there already is a leftover.
+    The caller holds the daemon's lock, so an existing socket file is stale.
     """
     if transport == "tcp" or not hasattr(socket, "AF_UNIX"):
         import secrets
 
-        # The protocol is named, or asyncio lets small packets wait.
+        # The protocol is named, or asyncio leaves Nagle's algorithm on.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.bind((_HOST, 0))
         listening.listen(BACKLOG)
@@ -106,7 +106,7 @@ def _make_private(folder: Path, home: Path) -> None:
 
 
 def write_record(home: Path, record: Json) -> None:
-    """Write the daemon's record so that a reader sees all of it or none."""
+    """Write the daemon's record atomically."""
     beside = record_path(home).with_suffix(".tmp")
     with contextlib.suppress(FileNotFoundError):
         beside.unlink()
@@ -114,20 +114,20 @@ def write_record(home: Path, record: Json) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(record, file)
     replace_file(beside, record_path(home))
-    with contextlib.suppress(OSError):  # for scripts alone
+    with contextlib.suppress(OSError):  # used by scripts only
         check_regular(pid_path(home))
         pid_path(home).write_text(f"{record['pid']}\n", "utf-8")
 
 
 def mend_record(home: Path, record: Json) -> None:
-    """Write the record of the running daemon again where it cannot be read: no client would find the daemon."""
+    """Rewrite the running daemon's record if it is unreadable: no client would find the daemon."""
     if read_record(home) is None:
-        with contextlib.suppress(OSError):  # a full disk, no file left to open: it is tried again
+        with contextlib.suppress(OSError):  # a full disk, no free descriptor: it is retried
             write_record(home, record)
 
 
 def read_record(home: Path) -> Json | None:
-    """Read the daemon's record; None where there is none that can be read, or none of this user's."""
+    """Read the daemon's record; None if it is missing, unreadable or another user's."""
     try:
         with open_regular(record_path(home), follow_links=False) as file:
             if os.name == "posix" and os.fstat(file.fileno()).st_uid != os.geteuid():
@@ -139,14 +139,14 @@ def read_record(home: Path) -> Json | None:
 
 
 def remove_stale_record(home: Path) -> None:
-    """Remove what a daemon left that crashed; the caller holds the daemon's lock, so none of it is in use."""
+    """Remove the files of a crashed daemon; the caller holds the daemon's lock, so none of them is in use."""
     for path in (record_path(home), pid_path(home)):
         with contextlib.suppress(OSError):
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def is_reachable(home: Path, record: Json) -> bool:
-    """True if clients still find the daemon of *record*: no, where its home was removed or moved, or another took over."""
+    """True if clients still find the daemon of *record*; False if its home was removed or moved, or another daemon took over."""
     try:
         record_path(home).stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -154,12 +154,12 @@ def is_reachable(home: Path, record: Json) -> bool:
     except OSError:
         return True
     current = read_record(home)
-    # None: it cannot be read, with no file left to open, say.
+    # None: it cannot be read, with no free descriptor, say.
     return current is None or current.get("pid") == record["pid"]
 
 
 def remove_record(home: Path, record: Json) -> None:
-    """Take the record and the socket away, if they are still the ones of *record*."""
+    """Remove the record and the socket if they are still those of *record*."""
     if (read_record(home) or {}).get("pid") == record["pid"]:
         for path in (record_path(home), pid_path(home), Path(record["socket"]) if "socket" in record else None):
             if path is not None:
@@ -170,10 +170,10 @@ def remove_record(home: Path, record: Json) -> None:
 
 
 def connect(home: Path, timeout_s: float) -> socket.socket | None:
-    """Connect to the home's daemon and make sure that it is that; None when nobody listens, or somebody else.
+    """Connect to the home's daemon and authenticate it; None if nothing or another program listens.
 
     Raises:
-        DaemonError: a daemon of an older version runs that cannot prove who it is.
+        DaemonError: a daemon of an older version runs that cannot prove its identity.
     """
     record = read_record(home)
     if record is None or not _is_own_home(home):
@@ -185,7 +185,7 @@ def connect(home: Path, timeout_s: float) -> socket.socket | None:
         port, token = record["port"], record["token"]
         if not (isinstance(port, int) and isinstance(token, str)) or not is_held(lock_path(home)):
             return None  # a port may belong to another program by now
-    except (OSError, LookupError, TypeError, ValueError, AttributeError):  # or the record is none of ours
+    except (OSError, LookupError, TypeError, ValueError, AttributeError):  # or the record is not one of ours
         return None
     if record.get("challenge") != PROTOCOL:
         raise DaemonError(
@@ -230,7 +230,7 @@ def _connect_tcp(port: int, token: str, timeout_s: float) -> socket.socket | Non
 
 
 def _prove(link: socket.socket, token: str, port: int) -> bool:
-    """Have the daemon prove that it knows the token, then do so; False when it does not."""
+    """Have the daemon prove that it knows the token, then prove it in turn; False if the daemon fails."""
     from infinite_memory import proofs  # here: few clients need it
 
     nonce, address = proofs.make_nonce(), proofs.format_address(_HOST, port)
@@ -246,7 +246,7 @@ def _prove(link: socket.socket, token: str, port: int) -> bool:
 
 
 def peer_uid(link: socket.socket) -> int | None:
-    """Return the id of the user at the other end of a Unix socket; None where the system does not tell."""
+    """Return the user id of the peer of a Unix socket; None if the system does not report it."""
     if hasattr(socket, "SO_PEERCRED"):
         return int.from_bytes(link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[4:8], sys.byteorder)
     if sys.platform == "darwin":  # struct xucred: version, uid; level 0, LOCAL_PEERCRED
@@ -255,7 +255,7 @@ def peer_uid(link: socket.socket) -> int | None:
 
 
 def is_peer_own(link: socket.socket, *, or_root: bool = False) -> bool:
-    """True if the process at the other end of a Unix socket runs as this user, as far as the system tells."""
+    """True if the peer of a Unix socket runs as this user, where the system reports it."""
     uid = peer_uid(link)
     return uid is None or uid == os.geteuid() or (or_root and uid == 0)
 
@@ -265,7 +265,7 @@ def _connect(link: socket.socket, address: Any, timeout_s: float) -> None:
     while True:
         try:
             link.connect(address)
-        except BlockingIOError:  # more clients come at this moment than may queue up
+        except BlockingIOError:  # the queue of connecting clients is full
             if time.monotonic() > end:
                 raise
             time.sleep(0.01)
@@ -274,10 +274,10 @@ def _connect(link: socket.socket, address: Any, timeout_s: float) -> None:
 
 
 def read_line(link: socket.socket, limit: int = GREETING_BYTES) -> bytes:
-    """Read one line from a socket, byte for byte so that nothing behind it is taken.
+    """Read one line from a socket, byte by byte so that nothing after it is consumed.
 
     Returns:
-        The line without its end; b"" when the other side closed before it, or it is longer than *limit*.
+        The line without its line break; b"" if the peer closed first, or it is longer than *limit*.
 
     Raises:
         OSError: the connection broke or timed out.
@@ -295,11 +295,11 @@ def read_line(link: socket.socket, limit: int = GREETING_BYTES) -> bytes:
 
 @contextlib.contextmanager
 def locked(path: Path, *, wait: bool, patience_s: float = 0.0) -> Iterator[bool]:
-    """Hold an exclusive lock on a file; yields whether it was got. It goes with the process, however that ends.
+    """Hold an exclusive lock on a file; yield whether it was acquired. It is released when the process exits, in whatever way.
 
     Args:
-        wait: Whether to wait for it as long as it takes.
-        patience_s: How long to try again without *wait*.
+        wait: Whether to wait without a timeout.
+        patience_s: How long to retry without *wait*.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:

@@ -1,7 +1,7 @@
-"""Who may speak to the daemon over its own socket, from the moment of the connection to its greeting.
+"""Authentication of peers on the daemon's own socket, from the connection to the greeting.
 
-Over the Unix socket that is this user (and root); over TCP whoever proves that they know the token of the daemon's record. Until then a
-connection costs little and may be closed for a newer one: neighbours who open many and say nothing keep nobody out.
+Over the Unix socket, this user (and root) may connect; over TCP, any peer that proves that it knows the token of the daemon's record. Until
+then a connection is cheap and may be closed for a newer one: other users who open many silent connections lock nobody out.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 MAX_SILENT = {"unix": 512, "tcp": 64}
-"""Connections that have not said who they are; a newer one takes the place of the oldest."""
+"""Unauthenticated connections; a newer one replaces the oldest."""
 
-BUFFER_BYTES = 64 * 1024  # read ahead of one connection, of whom nobody knows yet
-REPORT_S = 60.0  # a fault that others can cause at will is logged once in this time
+BUFFER_BYTES = 64 * 1024  # read ahead of one unauthenticated connection
+REPORT_S = 60.0  # an error that others can cause at will is logged once in this time
 
 
 class Admission:
-    """Reads greetings. *record* is the daemon's own, with the token where it listens at a port."""
+    """Reads greetings. *record* is the daemon's own, with the token if it listens on a port."""
 
     def __init__(self, record: Json) -> None:
         self._token: str | None = record.get("token")
@@ -37,7 +37,7 @@ class Admission:
         self._capacity = MAX_SILENT["unix" if self._token is None else "tcp"]
 
     async def read_greeting(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Json | None:
-        """Return what a client says first; None for strangers, and for what no client of ours says."""
+        """Return a client's greeting; None for strangers, and for anything that our clients never send."""
         link = writer.get_extra_info("socket")
         if link.family != socket.AF_INET and not ipc.is_peer_own(link, or_root=True):
             log.warning(
@@ -60,10 +60,10 @@ class Admission:
         return greeting if isinstance(greeting, dict) else None
 
     async def _is_known(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> bool:
-        """Prove to a client that this is the daemon, and have it prove that it may speak."""
+        """Prove to a client that this is the daemon, and verify the client's own proof."""
         first = (await _read_line(reader, ipc.CHALLENGE_BYTES)).strip()
         if proofs.is_same(first, token):
-            return True  # clients of 0.1.0 show the token itself
+            return True  # clients of 0.1.0 send the token itself
         asked = json.loads(first)
         if not isinstance(asked, dict) or not proofs.is_nonce(asked.get("nonce")):
             return False
@@ -76,7 +76,7 @@ class Admission:
 
 
 async def _read_line(reader: asyncio.StreamReader, limit: int) -> bytes:
-    """Read a line that may be longer than what is read ahead of a connection."""
+    """Read a line that may be longer than the connection's read-ahead buffer."""
     line = bytearray()
     while len(line) <= limit:
         try:
@@ -90,7 +90,7 @@ async def _read_line(reader: asyncio.StreamReader, limit: int) -> bytes:
 
 
 def quieten_accept_errors(loop: asyncio.AbstractEventLoop) -> None:
-    """Have *loop* log once a minute that no more connections can be accepted; asyncio does so hundreds of times a second."""
+    """Limit *loop* to one log record a minute when no connection can be accepted; asyncio logs hundreds a second."""
     reported_at = float("-inf")
 
     def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

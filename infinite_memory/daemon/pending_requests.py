@@ -1,11 +1,11 @@
-"""What a client program has asked and not been answered yet, as the byte pipe sees it go by. Standard library only.
+"""Requests of a client program that have no reply yet, as seen by the stdio proxy. Standard library only.
 
-When the daemon goes, each of these gets one error, in order. In the action loop replies come in the order of the lines, so the
-lines are kept. In JSON-RPC they come with the id of their request; what cannot be told by an id (a line that is no JSON, or too
-long to be read) is answered with the id null, and counted.
+When the daemon exits, each of them gets one error, in order. In the action loop replies come in the order of the lines, so the
+lines are kept. In JSON-RPC they carry the id of their request; a line without a usable id (one that is not JSON, or too
+long to read) is answered with the id null, and counted.
 
-Which of the two is spoken is decided as the daemon decides it (`transports.protocol_detection`): by the contract, else by the
-first request. What comes before that is answered in the action loop's form, each line for itself.
+The protocol is detected as in the daemon (`transports.protocol_detection`): by the contract, else by the
+first request. Lines before that are answered in the action loop's form, each by itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_STORED_BYTES = 4096  # a thousand lines of 16 MiB may wait at once
 
 
 class PendingRequests:
-    """The requests of one session that wait for their replies. Not for several threads at once: its user has a lock."""
+    """The requests of one session that wait for their replies. Not thread-safe: its user has a lock."""
 
     def __init__(self, speaks: Speaks | None = None) -> None:
         self.speaks = speaks  # None before the first request
@@ -31,13 +31,13 @@ class PendingRequests:
         self._lines: deque[bytes] = deque()
         self._calls: dict[str, None] = {}  # ids, as JSON, in order
         self._unnamed = 0
-        self._dropped: set[str] = set()  # ids of replayed requests whose replies the client has had already
+        self._dropped: set[str] = set()  # ids of replayed requests whose replies the client already has
 
     def __len__(self) -> int:
         return len(self._lines) + len(self._calls) + self._unnamed
 
     def note(self, line: bytes | None) -> None:
-        """Remember what *line* asks for; None stands for a line that is too long to be read."""
+        """Register the request in *line*; None stands for a line that is too long to read."""
         if self.speaks is None and line is not None:
             self.speaks = detect_protocol(_trimmed(line))
         if self.speaks is not Speaks.JSON_RPC:
@@ -58,7 +58,7 @@ class PendingRequests:
         elif method == "notifications/initialized":
             self._handshake = first, line
         elif method == "notifications/cancelled" and isinstance(message.get("params"), dict):
-            self._calls.pop(json.dumps(message["params"].get("requestId")), None)  # it is not answered
+            self._calls.pop(json.dumps(message["params"].get("requestId")), None)  # it gets no answer
         if "id" in message:
             if is_id(message["id"]):
                 self._calls[json.dumps(message["id"])] = None
@@ -66,7 +66,7 @@ class PendingRequests:
                 self._unnamed += 1
 
     def drop_handshake(self) -> bytes:
-        """Return the lines that bring a new daemon to where the session stood; the reply to them is not for the client."""
+        """Return the lines that restore the session's state in a new daemon; the reply to them is not for the client."""
         first, second = self._handshake
         if first is None:
             return b""
@@ -74,8 +74,8 @@ class PendingRequests:
         return first + (second or b"")
 
     def settle(self, line: bytes) -> bool:
-        """Note which request a line of the daemon's answers; False when the client is not to see it."""
-        if self._lines:  # in JSON-RPC these came before the first request, and are answered before it
+        """Settle the request that a line of the daemon answers; False if the line must not reach the client."""
+        if self._lines:  # in JSON-RPC these precede the first request, and are answered before it
             self._lines.popleft()
             return True
         if self.speaks is not Speaks.JSON_RPC:
@@ -94,7 +94,7 @@ class PendingRequests:
         return True
 
     def fail(self, why: str) -> list[bytes]:
-        """Take all that waits for an answer, and write an error for each."""
+        """Remove all waiting requests and return an error for each."""
         lines, calls, unnamed = list(self._lines), list(self._calls), self._unnamed
         if self._handshake_key in self._calls:
             self._forget_handshake()
@@ -110,7 +110,7 @@ class PendingRequests:
         return [json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for reply in replies]
 
     def _forget_handshake(self) -> None:
-        """It failed, as far as the client knows, which will try another."""
+        """It failed, as far as the client knows, so the client will retry."""
         self._handshake, self._handshake_key = (None, None), ""
 
 
@@ -119,7 +119,7 @@ def _trimmed(line: bytes) -> bytes:
 
 
 def _short(line: bytes) -> bytes:
-    """Return what must be kept of a line of the action loop: all of a short one, of a long one what its reply echoes."""
+    """Return the part of an action loop line to keep: all of a short one, of a long one the fields that its reply echoes."""
     return line if len(line) <= MAX_STORED_BYTES else json.dumps(_echo(line)).encode()
 
 
@@ -129,7 +129,7 @@ def _echo(line: bytes) -> Json:
 
 
 def parse(line: bytes) -> Any:
-    """Read a line of JSON; None where it is none."""
+    """Parse a line of JSON; None if it is not JSON."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -137,5 +137,5 @@ def parse(line: bytes) -> Any:
 
 
 def is_id(value: object) -> bool:
-    """True if *value* can be the id of a JSON-RPC request: the daemon answers others with the id null."""
+    """True if *value* is a valid id of a JSON-RPC request: the daemon answers others with the id null."""
     return isinstance(value, str | int) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""Signals that end a process or wake it, on every system: asyncio's own way where there is one, `signal.signal` on Windows."""
+"""Signals that end or wake a process, on every system: asyncio's handlers if available, `signal.signal` on Windows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def add_handler(loop: asyncio.AbstractEventLoop, name: str, callback: Callable[[], object]) -> None:
-    """Call *callback* on *loop* when the signal *name* comes; nothing where the system has no such signal."""
+    """Call *callback* on *loop* when the signal *name* arrives; do nothing if the system has no such signal."""
     number = getattr(signal, name, None)
     if number is None:
         return

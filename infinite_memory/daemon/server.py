@@ -1,7 +1,7 @@
-"""The daemon: one for each home. It listens, lets each client have a session of its own, and goes when nobody needs it.
+"""The daemon: one for each home. It listens, gives each client its own session, and exits when it is no longer needed.
 
-The socket is open before anything heavy is imported, so that clients wait for nothing. A client greets with one line
-(`ipc`); what it wants is a session, the daemon's status, or that the daemon goes.
+The socket is open before anything heavy is imported, so that clients need not wait. A client sends a greeting of one line
+(`ipc`): it asks for a session, for the daemon's status, or to stop the daemon.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from infinite_memory.zones import find_zone
 
 log = logging.getLogger(__name__)
 
-GREETING_S = 10.0  # a connection that says nothing is closed after this long
-STOP_S = 20.0  # how long requests under way may take once the daemon is asked to go
-WRITES_S = 60.0  # and the writes among them, which are not cut short: MongoDB may be recovering
-LOCK_WAIT_S = 30.0  # how long a new daemon waits for the one before it to finish
-START_S = 60.0  # what holds up the loop before is the start itself: imports, the model, the index
-IDLE_CHECK_S = 1.0  # how often it looks whether anybody is here, or can still come
-SWITCH_S = 0.001  # how long a thread keeps others from running; each step of a request beside a save may wait this long
+GREETING_S = 10.0  # a silent connection is closed after this long
+STOP_S = 20.0  # how long running requests may take once the daemon is asked to stop
+WRITES_S = 60.0  # and the writes among them, which are not cancelled: MongoDB may be recovering
+LOCK_WAIT_S = 30.0  # how long a new daemon waits for the previous one to finish
+START_S = 60.0  # until then the event loop is blocked by the start itself: imports, the model, the index
+IDLE_CHECK_S = 1.0  # how often it checks whether it is still used, or can be
+SWITCH_S = 0.001  # thread switch interval; each step of a request may wait this long for a concurrent save
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Daemon:
         self.hooks = HookService(self.app.engine, self.home.path, self.home.config_file)
 
     async def serve(self, listening: socket.socket) -> None:
-        """Answer clients until asked to go, or idle for long enough."""
+        """Serve clients until asked to stop, or idle for long enough."""
         loop = asyncio.get_running_loop()
         quieten_accept_errors(loop)
         start = loop.create_server if listening.family == socket.AF_INET else loop.create_unix_server
@@ -95,15 +95,15 @@ class Daemon:
         self.supervisor.report_stopping()
         await asyncio.sleep(
             2 * IN_FLIGHT_S
-        )  # idle sessions have ended then: what their clients ask next is for the next daemon
-        ipc.remove_record(self.home.path, self.record)  # from now on clients meet the next daemon
+        )  # idle sessions have ended then: their clients' next requests go to the next daemon
+        ipc.remove_record(self.home.path, self.record)  # from now on clients connect to the next daemon
         server.close()
         await self.hooks.close()
         await asyncio.gather(self._end_sessions(), self.http.close())
         log.info("the daemon goes", extra={"event": "daemon_goes"})
 
     def _end_by_signal(self) -> None:
-        """Go. A service may be restarted: its clients wait for it a while, where they would start a daemon that keeps it out."""
+        """Stop. A service may be restarted: its clients wait a while instead of starting a daemon that would keep it out."""
         if self.supervisor.restarts:
             self._announce_return()
         self.stop.set()
@@ -113,7 +113,7 @@ class Daemon:
         handover.announce_restart(self.home.path)
 
     def _reopen_logs(self) -> None:
-        """Do what daemons do on SIGHUP: go on, with the log files opened again; a terminal that was closed ends nothing."""
+        """Handle SIGHUP as daemons do: keep running and reopen the log files; a closed terminal ends nothing."""
         reopen_log()
         log.info("the log files are opened again", extra={"event": "log_reopened"})
 
@@ -121,7 +121,7 @@ class Daemon:
         return asyncio.StreamReaderProtocol(PatientReader(BUFFER_BYTES), self._connected)
 
     async def _end_sessions(self) -> None:
-        """Let what was received be carried out and answered; what takes too long is stopped, but for writes."""
+        """Let received requests finish and be answered; cancel those that take too long, except writes."""
         for timeout_s in (STOP_S, WRITES_S):
             if self.sessions:
                 await asyncio.wait(set(self.sessions), timeout=timeout_s)
@@ -163,7 +163,7 @@ class Daemon:
                 finally:
                     await link.close()
         except (TimeoutError, ConnectionError):
-            pass  # it said nothing, or left
+            pass  # it said nothing, or disconnected
         except Exception:
             log.exception("a session failed", extra={"event": "session_failed"})
         finally:
@@ -178,14 +178,14 @@ class Daemon:
             await link.write(format_line({"ok": True, "status": await self.status()}))
             return
         if kind == "stop":
-            self.exit_code, self.comes_back = 0, False  # the user's word counts, also where it was about to come back
+            self.exit_code, self.comes_back = 0, False  # the user's request wins, even if a restart was pending
             handover.withdraw_restart(self.home.path)
             self.stop.set()
             await link.write(format_line({"ok": True, "pid": os.getpid()}))
             return
         if kind == "tokens":
-            self.sessions.add(task)  # who stops the daemon waits for it
-            await link.write(format_line({"ok": True}))  # what follows may wait for the database
+            self.sessions.add(task)  # the client that stops the daemon waits for it
+            await link.write(format_line({"ok": True}))  # the rest may wait for the database
             await link.write(format_line(await self.http.manage_tokens(greeting)))
             return
         if kind == "page":
@@ -209,13 +209,13 @@ class Daemon:
             await link.write(format_line(await self._build_index(greeting, link)))
             return
         if kind == "tail":
-            from infinite_memory.daemon.tail import Tail  # only who follows the memory needs it
+            from infinite_memory.daemon.tail import Tail  # needed only by clients that follow the memory
 
             self.sessions.add(task)
             await Tail(self.app, link).run(self.stop)
             return
         if kind != "session" or not isinstance(greeting.get("version"), str):
-            return  # no client of ours, of whatever version
+            return  # not a client of ours, of any version
         notes = [] if greeting.get("reconnect") else self._meet_version(greeting)
         if self.stop.is_set():
             await link.write(format_line({"ok": False}))  # the client asks again and meets the next daemon
@@ -227,9 +227,9 @@ class Daemon:
         await self.clients.serve(greeting, link, self.stop, notes)
 
     def _meet_version(self, greeting: dict[str, Any]) -> list[str]:
-        """Make room where a client of another version needs another daemon; else return what it is to know.
+        """Exit if a client of another version needs another daemon; else return a note for it.
 
-        A service makes room only where it comes back as another version (`handover`); otherwise it would only end.
+        A service exits only if it restarts as another version (`handover`); otherwise it would only stop.
         """
         if greeting.get("version") == __version__ and greeting.get("protocol") == ipc.PROTOCOL:
             return []
@@ -247,7 +247,7 @@ class Daemon:
         return []
 
     async def _answer_hook(self, greeting: dict[str, Any], link: Connection, task: asyncio.Task[None]) -> None:
-        """Answer an assistant's hook; one of another version gets its own daemon, which finds what waits in the spool."""
+        """Answer an assistant's hook; one of another version gets its own daemon, which finds the waiting work in the spool."""
         self._meet_version(greeting)
         if self.stop.is_set() or greeting.get("protocol") != ipc.PROTOCOL:
             await link.write(format_line({"ok": False}))
@@ -261,7 +261,7 @@ class Daemon:
             await link.write(format_line({"ok": True}) + output)
 
     async def _describe_cluster(self) -> dict[str, Any]:
-        """Answer `cluster status`; with an error where the database cannot be asked."""
+        """Answer `cluster status`; with an error if the database is unreachable."""
         try:
             await self.app.engine()
             assert self.app.presence is not None
@@ -270,7 +270,7 @@ class Daemon:
             return {"status": "ERROR", "error": str(exc), "error_code": exc.code}
 
     async def _shard_collections(self, greeting: dict[str, Any]) -> dict[str, Any]:
-        """Answer `cluster prepare`; with an error where the database has no shards, or refuses."""
+        """Answer `cluster prepare`; with an error if the database has no shards, or refuses."""
         try:
             await self.app.engine()
             assert self.app.presence is not None
@@ -280,7 +280,7 @@ class Daemon:
         return {"status": "OK"} | asdict(planned)
 
     async def _build_index(self, greeting: dict[str, Any], link: Connection) -> dict[str, Any]:
-        """Answer `index build`: fill an index of another engine, and tell *link* meanwhile how far it is."""
+        """Answer `index build`: fill an index of another engine, and report progress to *link*."""
         try:
             settings = IndexSettings(**greeting["index"])
             report = await (await self.app.open_engine_build(settings)).run(ProgressLines(link.tell))
@@ -289,7 +289,7 @@ class Daemon:
         return {"status": "OK", "is_good": report.is_good} | asdict(report)
 
     async def status(self) -> dict[str, Any]:
-        """Return what `daemon status` shows."""
+        """Return the reply of `daemon status`."""
         engine = self.app.built_engine()
         state = await engine.stats.state() if engine is not None else None
         status: dict[str, Any] = {
@@ -322,13 +322,13 @@ class Daemon:
 
 
 def run(config: Config, home: Home, *, wait: bool = True) -> int:
-    """Run the daemon of *home* until it is asked to go; returns the exit code.
+    """Run the daemon of *home* until it is asked to stop; return the exit code.
 
     Args:
-        wait: Whether to wait for another daemon of this home that is just finishing.
+        wait: Whether to wait for another daemon of this home that is stopping.
 
     Raises:
-        DaemonError: another daemon of this home runs and does not go, or the home cannot be used.
+        DaemonError: another daemon of this home runs and does not stop, or the home cannot be used.
     """
     os.environ["INFINITE_MEMORY_HOME"] = str(home.path)
     prepare_process()
@@ -362,7 +362,7 @@ def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
 
 
 def _ask_to_make_room(home: Path) -> bool:
-    """Have a daemon that a client started make room for this service; True once it was asked. Another service is waited for."""
+    """Make a daemon started by a client exit for this service; True if it was asked to. Wait for another service."""
     with contextlib.suppress(DaemonError):
         link, answer = greet(home, {"kind": "status"}, start=False)
         link.close()
@@ -380,7 +380,7 @@ async def _run(
         daemon = Daemon(app, config, home, record, supervisor)
         await daemon.serve(listening)
     if daemon.comes_back:
-        handover.announce_restart(home.path)  # its time counts from now
+        handover.announce_restart(home.path)  # its time starts now
     return daemon.exit_code
 
 
@@ -389,7 +389,7 @@ def _pid(home: Home) -> object:
 
 
 def _rss_bytes() -> int:
-    """Resident memory of this process, in bytes."""
+    """Return the resident set size of this process, in bytes."""
     import psutil
 
     return int(psutil.Process().memory_info().rss)

@@ -1,14 +1,14 @@
-"""The byte pipe behind `serve`: standard input to the home's daemon, its answers to standard output. Standard library only.
+"""The byte pipe behind `serve`: standard input to the home's daemon, its replies to standard output. Standard library only.
 
-It starts the daemon when there is none, and holds out when the daemon goes or changes: each request that was sent and not
-answered gets one error and is never sent twice; the next line meets a new daemon, which is told the session's state, and for
-JSON-RPC the `initialize` of before. It reconnects when the next line comes and not sooner, or an idle window would bring back
+It starts the daemon if there is none, and survives the daemon's exit or replacement: each request that was sent and not
+answered gets one error and is never sent twice; the next line goes to a new daemon, which gets the session's state and, for
+JSON-RPC, the earlier `initialize`. It reconnects when the next line arrives and not earlier, or an idle window would restart
 a daemon that was just stopped.
 
-Two threads: one takes lines from standard input to the daemon, the other takes the daemon's lines to standard output.
+Two threads: one passes lines from standard input to the daemon, the other the daemon's lines to standard output.
 
-After a signal, or when its client program died or no longer reads, it takes what stands in standard input already, sends it, and waits for
-the answers; what was sent is carried out by the daemon in any case.
+After a signal, or when its client program died or no longer reads, it takes the input that is already there, sends it, and waits for
+the replies; the daemon carries out what was sent in any case.
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ from infinite_memory.transports.strict_json import Speaks
 
 Json = dict[str, Any]
 
-LAST_LINE_S = 0.5  # after SIGTERM: how long a line may take whose beginning has come
-TAKE_S = 5.0  # after SIGTERM: how long input is taken that is there already
-DRAIN_S = 60.0  # after SIGTERM: how long the daemon may take to answer all that was sent
+LAST_LINE_S = 0.5  # after SIGTERM: how long the rest of a line that has begun may take
+TAKE_S = 5.0  # after SIGTERM: how long pending input is read
+DRAIN_S = 60.0  # after SIGTERM: how long the daemon may take to answer everything that was sent
 STALLED_S = 5.0  # after SIGTERM: how long a client program may go without reading
-ENDING_CHECK_S = 0.02  # and once it is to end, whether all is answered
-PARENT_CHECK_S = 2.0  # a client program that died is noticed after this long
-LINE_BYTES = 16 * 1024 * 1024  # where the daemon does not tell its limit: a longer line is passed on in pieces
-UNANSWERED = 1000  # requests sent ahead; beyond that standard input waits
+ENDING_CHECK_S = 0.02  # and once it is ending, how often it checks whether all is answered
+PARENT_CHECK_S = 2.0  # a dead client program is noticed after this long
+LINE_BYTES = 16 * 1024 * 1024  # if the daemon reports no limit: a longer line is passed on in chunks
+UNANSWERED = 1000  # requests in flight; beyond that standard input waits
 BOM = b"\xef\xbb\xbf"
 LOST = "the daemon stopped before it answered; the request may or may not have been carried out"
 
 
 class _Terminated(Exception):
-    """A signal came before the daemon was reached."""
+    """A signal arrived before the daemon was reached."""
 
 
 class StdioProxy:
-    """One client's session, from standard input to the daemon and back. *speaks* is None where the first request decides."""
+    """One client's session, from standard input to the daemon and back. *speaks* is None if the first request decides."""
 
     def __init__(self, home: Path, greeting: Json, source: int, sink: int, speaks: Speaks | None = None) -> None:
         self._home, self._greeting, self._source, self._sink = home, greeting, source, sink
-        self._lock = threading.Lock()  # guards what follows, and is never held while bytes move
+        self._lock = threading.Lock()  # guards the fields below; never held while bytes move
         self._connected = threading.Condition(self._lock)
         self._answered = threading.Condition(self._lock)
         self._link: socket.socket | None = None
         self._input_ended = False
         self._waiting = PendingRequests(speaks)
         self._line_bytes = LINE_BYTES
-        self._output = threading.Lock()  # held while lines go out; taken before `_lock`, never after it
+        self._output = threading.Lock()  # held while lines are written; acquired before `_lock`, never after it
         self._parent = os.getppid()
         self._may_interrupt = False
-        self._wake = os.pipe()  # readable from the moment that the session is to end
+        self._wake = os.pipe()  # readable once the session is to end
         self._ends_at: float | None = None
-        self._writes_since: float | None = None  # when the write began that is under way
-        self._is_deaf = False  # nobody reads standard output
+        self._writes_since: float | None = None  # when the pending write began
+        self._is_deaf = False  # standard output is no longer read
 
     def run(self) -> int:
-        """Pass bytes until standard input ends and all is answered, or a signal comes; returns the exit code."""
+        """Pass bytes until standard input ends and all is answered, or a signal arrives; return the exit code."""
         if os.name == "posix":
             threading.Thread(target=self._watch_end, daemon=True).start()
         for name in ("SIGTERM", "SIGINT", "SIGHUP"):
@@ -93,9 +93,9 @@ class StdioProxy:
 
     def _take_input(self) -> None:
         held = bytearray()
-        searched = 0  # bytes of it that hold no end of a line
+        searched = 0  # bytes of it without a line end
         first = True
-        passing: socket.socket | None = None  # where a line goes on that is too long to be kept
+        passing: socket.socket | None = None  # where the rest of a line goes that is too long to keep
         too_long = False
         while chunk := self._read_input(is_within_line=bool(held) or too_long):
             held += chunk
@@ -114,7 +114,7 @@ class StdioProxy:
                 _put(passing, bytes(held))
                 held.clear()
             searched = len(held)
-        if held and self._ends_at is None:  # after a signal it would be a part of a line
+        if held and self._ends_at is None:  # after a signal it would be an incomplete line
             self._send(bytes(held) + b"\n", first)
         with self._lock:
             self._input_ended = True
@@ -125,7 +125,7 @@ class StdioProxy:
                 link.shutdown(socket.SHUT_WR)
 
     def _read_input(self, *, is_within_line: bool) -> bytes:
-        """Return the next bytes; none at the end, and once the session is to end and nothing more is there."""
+        """Return the next bytes; none at the end, and once the session is ending and no more input is there."""
         try:
             if os.name == "posix":
                 if self._ends_at is None:
@@ -135,7 +135,7 @@ class StdioProxy:
                     if is_late or not _has_input(self._source, LAST_LINE_S if is_within_line else 0):
                         return b""
             return os.read(self._source, 65536)
-        except (OSError, ValueError):  # a terminal that went away
+        except (OSError, ValueError):  # a closed terminal
             return b""
 
     def _send(self, line: bytes, first: bool) -> None:
@@ -145,17 +145,17 @@ class StdioProxy:
             _put(self._register(text if is_read else None), text)
 
     def _register(self, line: bytes | None) -> socket.socket | None:
-        """Note that *line* (None: one that is too long) waits for an answer, and give the connection that it is to be sent on.
+        """Register *line* (None: one that is too long) as pending, and return the connection to send it on.
 
-        None when it is answered already: there is no daemon and none could be started.
+        None if it is answered already: there is no daemon and none could be started.
         """
         while True:
             with self._lock:
                 self._answered.wait_for(lambda: len(self._waiting) < UNANSWERED or self._link is None)
                 while (link := self._link) is not None and _has_ended(link):
-                    self._answered.wait(PARENT_CHECK_S)  # for the other thread, which reads the end and lets go of it
+                    self._answered.wait(PARENT_CHECK_S)  # for the other thread, which reads the end and releases it
                 if link is not None:
-                    # Noted while the connection stands: when it is lost from now on, the loss answers this line too.
+                    # Registered while the connection stands: if it is lost from now on, the loss answers this line too.
                     self._waiting.note(line)
                     return link
             try:
@@ -190,13 +190,13 @@ class StdioProxy:
             return self._input_ended and (not self._waiting or self._is_deaf)
 
     def _take_from(self, link: socket.socket) -> None:
-        """Pass on whole lines until the connection ends; a line that was cut short is not passed on."""
+        """Pass on whole lines until the connection ends; drop an incomplete line."""
         held = bytearray()
         while True:
             if self._ends_at is None:
                 select.select([link.fileno(), self._wake[0]], [], [], PARENT_CHECK_S)
                 self._check_parent()
-            elif self._is_over():  # a daemon that hangs is not waited for
+            elif self._is_over():  # do not wait for a hung daemon
                 return
             if not select.select([link], [], [], 0 if self._ends_at is None else ENDING_CHECK_S)[0]:
                 continue
@@ -221,7 +221,7 @@ class StdioProxy:
             self._end()
 
     def _terminate(self, number: int, _frame: FrameType | None) -> None:
-        if self._ends_at is not None and number == signal.SIGINT:  # somebody at a terminal does not want to wait
+        if self._ends_at is not None and number == signal.SIGINT:  # a user at a terminal does not want to wait
             os._exit(130)
         self._end()
         if self._may_interrupt:
@@ -229,13 +229,13 @@ class StdioProxy:
             raise _Terminated
 
     def _end(self) -> None:
-        """Take no input that is not there already; `_take_input` sees to the rest."""
+        """Read only the input that is already there; `_take_input` does the rest."""
         if self._ends_at is None:
             self._ends_at = time.monotonic()
             os.write(self._wake[1], b".")
 
     def _watch_end(self) -> None:
-        """End the process when the end takes too long: the daemon carries out what was sent, whoever reads the answers."""
+        """Exit the process if ending takes too long: the daemon carries out what was sent even if no one reads the replies."""
         select.select([self._wake[0]], [], [])
         ends_at = time.monotonic()
         while time.monotonic() < ends_at + DRAIN_S:
@@ -246,11 +246,11 @@ class StdioProxy:
         os._exit(0)
 
     def _reply(self, line: bytes) -> bytes | None:
-        """Note what a line of the daemon's answers; None when the client is not to see it."""
+        """Settle the request that a line of the daemon answers; None if the line must not reach the client."""
         if line.startswith(ipc.CONTROL):
             said = parse(line[1:])
             if isinstance(said, dict):
-                self._greeting |= said  # the session's state, to be told to the next daemon
+                self._greeting |= said  # the session's state, to be sent to the next daemon
             return None
         with self._lock:
             is_for_client = self._waiting.settle(line)
@@ -260,13 +260,13 @@ class StdioProxy:
         return line + b"\n"
 
     def _write(self, lines: list[bytes]) -> None:
-        """Write whole lines; `_output` is held."""
+        """Write whole lines; the caller holds `_output`."""
         data = memoryview(b"" if self._is_deaf else b"".join(lines))
         try:
             while data:
                 self._writes_since = time.monotonic()
                 data = data[os.write(self._sink, data) :]
-        except OSError:  # the client program is gone, or does not listen any more
+        except OSError:  # the client program is gone, or no longer reads
             self._is_deaf = True
             self._end()
         finally:
@@ -275,7 +275,7 @@ class StdioProxy:
     # when the daemon goes
 
     def _reach(self, *, replay: bool) -> None:
-        """Connect, and bring a new daemon to where the session stood."""
+        """Connect, and restore the session's state in a new daemon."""
         greeting = self._greeting | ({"reconnect": True} if replay else {})
         if (speaks := self._waiting.speaks) is not None:
             greeting["speaks"] = speaks.value
@@ -292,7 +292,7 @@ class StdioProxy:
             self._connected.notify_all()
 
     def _lose(self, link: socket.socket) -> None:
-        """Let go of a connection that ended, and answer what it left unanswered before anything new is answered."""
+        """Release a connection that ended, and answer its pending requests before anything new is answered."""
         with self._output:
             with self._lock:
                 self._link = None
@@ -303,12 +303,12 @@ class StdioProxy:
 
 
 def _has_input(source: int, timeout_s: float) -> bool:
-    """True if there is something to be read, or the end."""
+    """True if there is input to read, or its end."""
     return os.name == "posix" and bool(select.select([source], [], [], timeout_s)[0])
 
 
 def _has_ended(link: socket.socket) -> bool:
-    """True if the daemon has closed the connection, and nothing that it said before is left to be read."""
+    """True if the daemon has closed the connection, and everything it sent has been read."""
     try:
         return not link.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -318,7 +318,7 @@ def _has_ended(link: socket.socket) -> bool:
 
 
 def _put(link: socket.socket | None, data: bytes) -> None:
-    """Send *data*; a connection that broke is noticed, and what it left unanswered is answered, where it is read."""
+    """Send *data*; a broken connection is noticed, and its pending requests answered, by the reader."""
     if link is not None:
         with contextlib.suppress(OSError):
             link.sendall(data)

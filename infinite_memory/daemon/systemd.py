@@ -1,8 +1,8 @@
-"""What systemd is told of a daemon that it runs: that it listens, that its event loop turns, that it goes.
+"""Notifications to systemd about a daemon that it runs: ready, alive (its event loop turns), stopping.
 
-The protocol is a datagram to the Unix socket that ``NOTIFY_SOCKET`` names (sd_notify(3)). Where the variable is not set, nothing is
-sent. The messages come from the event loop itself, so a loop that hangs sends none, and systemd starts the daemon again
-(``WatchdogSec``). launchd is told nothing; it counts as a service manager too.
+The protocol is a datagram to the Unix socket named by ``NOTIFY_SOCKET`` (sd_notify(3)). If the variable is not set, nothing is
+sent. The messages come from the event loop itself, so a hung loop sends none, and systemd restarts the daemon
+(``WatchdogSec``). launchd gets no notifications; it counts as a service manager too.
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ from typing import Self
 log = logging.getLogger(__name__)
 
 VARIABLES = NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
-EXEC_PID = (
-    "SYSTEMD_EXEC_PID"  # of the process that systemd started itself (systemd.exec(5)); tells a service of Type=simple
-)
+EXEC_PID = "SYSTEMD_EXEC_PID"  # process that systemd itself started (systemd.exec(5)); identifies Type=simple
 LAUNCHD = "XPC_SERVICE_NAME", "org.infinitememory.daemon"  # the variable of a job's label, and ours in docs/launchd
-PINGS = 3  # in the time after which systemd takes the daemon for hung; sd_watchdog_enabled(3) recommends at least two
+PINGS = 3  # per watchdog timeout; sd_watchdog_enabled(3) recommends at least two
 
 
 class Supervisor:
-    """The service manager that runs this process, if one does. As a context manager it keeps its watchdog content.
+    """The service manager that runs this process, if any. As a context manager it pings its watchdog.
 
-    The variables are taken out of *environ*, for they are about this process and not about those that it starts.
+    The variables are removed from *environ*: they are about this process and not about its children.
     """
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
@@ -59,11 +57,11 @@ class Supervisor:
                 await self._pings
 
     def report_ready(self) -> None:
-        """Notify systemd that clients are answered from now on."""
+        """Notify systemd that the daemon is ready."""
         self._send("READY=1")
 
     def report_stopping(self) -> None:
-        """Notify systemd that the daemon finishes what it was sent, and ends."""
+        """Notify systemd that the daemon is stopping: it finishes its requests and exits."""
         self._send("STOPPING=1")
 
     async def _ping(self) -> None:

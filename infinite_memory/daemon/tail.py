@@ -1,6 +1,6 @@
-"""What a client that follows the memory is sent: a line for every memory that is stored, changed or forgotten, whoever did it.
+"""The stream of a client that follows the memory: a line for every memory stored, changed or forgotten, by any client.
 
-A client that reads slowly holds up nobody: of more than `CAPACITY` changes that wait the newest are counted and not sent.
+A slow reader blocks nobody: beyond `CAPACITY` waiting changes, the newest are counted and not sent.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from infinite_memory.transports.lines import format_reply, write_unless_stopped
 
 Json = dict[str, Any]
 
-CAPACITY = 10_000  # changes that wait for a client; ids alone, a few hundred kilobytes
+CAPACITY = 10_000  # changes that wait for a client; ids only, a few hundred kilobytes
 REMEMBERED = 1000  # revisions that were sent: a memory that gets its vector later is written twice
 
 
 class Client(Protocol):
-    """The two sides of a connection."""
+    """The source and sink of a connection."""
 
     async def read(self) -> bytes:
         """Return the next bytes, b"" at the end."""
@@ -41,7 +41,7 @@ class Tail:
         self._sent: dict[MemoryId, tuple[int, str | None]] = {}  # revision (0 once forgotten) and scope
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Welcome the client, and send what changes from then on until it leaves or *stop* is set."""
+        """Welcome the client, then send changes until it disconnects or *stop* is set."""
         unsubscribe = self._application.watch.subscribe(self._on_event)
         works = (self._send_all(stop), self._wait_until_gone(), stop.wait())
         tasks: set[asyncio.Future[Any]] = {asyncio.ensure_future(work) for work in works}
@@ -82,7 +82,7 @@ class Tail:
         await write_unless_stopped(self._client, await format_reply(line), stop)
 
     async def _describe(self, event: Event) -> Json | None:
-        """Return what became of a memory; None where that was sent already."""
+        """Return what happened to a memory; None if that was already sent."""
         assert event.memory_id is not None
         engine = await self._application.engine()
         revision, scope = self._sent.pop(event.memory_id, (None, None))
