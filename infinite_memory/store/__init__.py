@@ -1,1 +1,1 @@
-"""What is kept for good: memories and what belongs to them, in MongoDB."""
+"""Persistent storage of memories and the records attached to them, in MongoDB."""

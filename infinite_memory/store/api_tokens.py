@@ -1,7 +1,7 @@
-"""What the HTTP side needs of the store, beside `Store`: the tokens that let clients in, of which only a hash is kept.
+"""Storage interface for HTTP API tokens; only a hash of each is stored.
 
-They belong to this database and travel in no backup: who restores one elsewhere lets nobody in by it, and a restore over this
-database leaves the tokens as they are.
+Tokens belong to this database and are not part of backups: restoring one elsewhere grants nobody access, and a restore over this database
+leaves its tokens unchanged.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from infinite_memory.models import ScopeId
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """One token as it is kept. ``secret_hash`` is the SHA-256 of the whole token, in hexadecimal.
+    """A stored token. ``secret_hash`` is the SHA-256 of the whole token, in hex.
 
-    ``users`` and ``scope_ids`` are what it is bound to; no users and None mean everything. A scope is meant by its id, whatever it is
-    called now; of one that is gone nothing is seen, and an empty tuple opens nothing. ``metrics_only`` opens the metrics and nothing
-    else; such a token is bound to no scope, so that a program that does not know the field lets it see nothing. ``expires_at`` None is
-    never.
+    ``users`` and ``scope_ids`` restrict the token; no users and None mean no restriction. Scopes are identified by id, so renaming one
+    changes nothing; the id of a removed scope grants nothing, nor does an empty tuple. ``metrics_only`` grants access to the metrics only;
+    such a token is bound to an empty set of scopes, so that a program that does not know the field grants it nothing. ``expires_at`` None
+    means never.
     """
 
     token_id: str
@@ -38,16 +38,16 @@ class ApiTokens(Protocol):
     """The tokens of this database."""
 
     async def put(self, token: TokenRecord) -> None:
-        """Keep a new token."""
+        """Store a new token."""
 
     async def find(self, token_id: str) -> TokenRecord | None:
-        """Read one; None when there is none of that id, or no longer."""
+        """Return the token with that id; None if there is none, or no longer."""
 
     async def all(self) -> list[TokenRecord]:
         """List every token, oldest first."""
 
     async def replace_secret(self, token_id: str, secret_hash: str) -> TokenRecord | None:
-        """Replace a token's secret, and return the token; None when there is none of that id."""
+        """Replace a token's secret, and return the token; None if there is none with that id."""
 
     async def remove(self, token_id: str) -> bool:
-        """Remove one for good; False when there was none of that id."""
+        """Permanently remove a token; False if there was none with that id."""

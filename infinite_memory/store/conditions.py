@@ -1,4 +1,4 @@
-"""What a memory must still be when it goes: it may be edited while many are being forgotten, and then it is not the one that was chosen."""
+"""Conditions rechecked when a memory is removed: it may have been edited since it was selected, and then no longer match."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from infinite_memory.models import MemoryRecord
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What memories were chosen by; without any part it holds for each.
+    """What memories were selected by; an empty condition holds for all.
 
-    ``tag_key`` is a tag that it carries, folded (`models.tag_key`); ``content_hashes`` are those of the texts that were read
+    ``tag_key`` is one of its tags, folded (`models.tag_key`); ``content_hashes`` are those of the texts as read
     (`models.content_hash`).
     """
 
@@ -20,17 +20,17 @@ class Condition:
     content_hashes: frozenset[str] | None = None
 
     def __bool__(self) -> bool:
-        """Return whether it asks for anything."""
+        """True if it is not empty."""
         return self.tag_key is not None or self.content_hashes is not None
 
     def holds(self, memory: MemoryRecord) -> bool:
-        """Return whether *memory* is what was chosen."""
+        """True if *memory* meets the condition."""
         if self.tag_key is not None and self.tag_key not in memory.tag_keys:
             return False
         return self.content_hashes is None or memory.content_hash in self.content_hashes
 
     def to_query(self) -> dict[str, Any]:
-        """Return the same as a part of a MongoDB query over documents of memories."""
+        """Return the condition as part of a MongoDB query over memory documents."""
         query: dict[str, Any] = {}
         if self.tag_key is not None:
             query["tag_keys"] = self.tag_key

@@ -1,7 +1,7 @@
-"""What backup, restore and the jobs need of the documents' home, beside `Store`: everything of one moment, and back again.
+"""Storage interface for backup, restore and the jobs, in addition to `Store`: consistent snapshots and restores.
 
-A restore is all or nothing, also when the process is killed: what comes in is staged where nobody looks, and put into place in
-one go. A process that dies before leaves what was; one that dies while it is put into place is finished at the next connect.
+A restore is all or nothing, even if the process is killed: incoming data is staged in collections that nobody reads, then put into place in
+one go. A crash before that changes nothing; one during it is completed at the next connect.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _RETRY_S, _GIVE_UP_S = 0.5, 600.0
 log = logging.getLogger(__name__)
 
 FactPlace = tuple[str, str, str]
-"""Scope id, subject and predicate, folded: of which one fact holds at a time."""
+"""Scope id, folded subject and folded predicate: at most one fact holds for each at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole documents of one collection, as BSON, one after another."""
+    """Whole documents of one collection, as concatenated BSON."""
 
     collection: str
     count: int
@@ -40,9 +40,9 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHead:
-    """What is known of a snapshot before it is read. ``totals`` counts documents by collection, roughly.
+    """What is known about a snapshot before it is read. ``totals`` counts documents by collection, roughly.
 
-    ``is_consistent`` is False on a standalone server, where collections are read one after another as they are.
+    ``is_consistent`` is False on a standalone server, where collections are read one after another without a snapshot.
     """
 
     schema_version: int
@@ -51,20 +51,20 @@ class SnapshotHead:
 
 
 class Snapshot(Protocol):
-    """Everything that a store held at one moment."""
+    """The contents of a store at one point in time."""
 
     head: SnapshotHead
 
     def chunks(self) -> AsyncIterator[Chunk]:
-        """Yield everything that travels, ``scopes`` first and memories next, in chunks of a few MiB.
+        """Yield everything that belongs in a backup, ``scopes`` first and memories next, in chunks of a few MiB.
 
         Raises:
-            StoreError: the server no longer has that moment; take a new snapshot.
+            StoreError: the server no longer has that snapshot; take a new one.
         """
 
 
 class RestoreMode(enum.Enum):
-    """What becomes of what is there: REPLACE puts the backup in its place, MERGE adds what is missing and changes nothing."""
+    """What happens to existing data: REPLACE replaces it with the backup, MERGE adds what is missing and changes nothing."""
 
     REPLACE = "replace"
     MERGE = "merge"
@@ -74,7 +74,7 @@ class RestoreMode(enum.Enum):
 class RestorePlan:
     """How to restore. With ``only_scope`` (a name) only that scope is added, as a new scope named ``as_scope``.
 
-    With ``dry_run`` everything is looked at and counted, and nothing is written.
+    With ``dry_run`` everything is checked and counted, and nothing is written.
     """
 
     mode: RestoreMode
@@ -86,9 +86,9 @@ class RestorePlan:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore did: scopes and memories that are in place now and were not, or that were skipped for they were there.
+    """Result of a restore: scopes and memories that were added, or skipped because they existed.
 
-    ``replaced`` of the ``memories`` took the place of those of the same ids; ``removed`` others were there and are in no backup.
+    ``replaced`` of the ``memories`` replaced existing ones with the same ids; ``removed`` others existed and are not in the backup.
     """
 
     scopes: int
@@ -100,121 +100,121 @@ class Restored:
 
 
 class Restore(Protocol):
-    """A restore under way; nothing is seen of it before `commit`."""
+    """A running restore; nothing of it is visible before `commit`."""
 
     async def take(self, chunk: Chunk) -> None:
         """Stage a chunk; ``scopes`` come before the memories.
 
         Raises:
-            BackupError: it holds what no backup of ours does.
-            ScopeNotFoundError: the scope that is asked for is not among them.
-            ScopeExistsError: a scope of the new name exists.
+            BackupError: it holds something that no backup of ours can contain.
+            ScopeNotFoundError: the requested scope is not among them.
+            ScopeExistsError: a scope with the new name exists.
         """
 
     async def commit(self) -> Restored:
-        """Put everything into place; to be called inside `Copies.exclusive`.
+        """Put everything into place; call it inside `Copies.exclusive`.
 
-        Scopes may have changed since: what was to go into one that has gone, or whose name is taken, goes into the one that has the
-        name by now, or into one that is made again.
+        Scopes may have changed since: data for a scope that was removed, or whose name is taken, goes into the scope that now has the name,
+        or into a recreated one.
 
         Raises:
-            BackupError: not everything was staged.
-            ScopeExistsError: the one scope's name was taken meanwhile; nothing was changed.
+            BackupError: the backup was not staged completely.
+            ScopeExistsError: the name of the single scope has been taken; nothing was changed.
         """
 
     async def abort(self) -> None:
-        """Remove what was staged; idempotent, and harmless after `commit`."""
+        """Discard staged data; idempotent, and harmless after `commit`."""
 
 
 class Copies(Protocol):
-    """Everything at once: out, and in again. Also leases, by which one of several processes is chosen."""
+    """Bulk reads and writes of the whole store; also leases, by which one of several processes is elected."""
 
     def snapshot(self) -> AbstractAsyncContextManager[Snapshot]:
         """Take a snapshot.
 
         Raises:
-            StoreError: a restore is being put into place at this moment.
+            StoreError: a restore is being put into place.
         """
 
     async def free_bytes(self) -> int | None:
-        """Return how much room is left on the server's disk; None where it does not tell."""
+        """Return the free bytes on the server's disk; None if it does not report them."""
 
     async def is_empty(self) -> bool:
-        """True if there is no memory, live or deleted, and no scope but Global."""
+        """True if there are no memories, live or deleted, and no scope but Global."""
 
     async def restore(self, plan: RestorePlan) -> Restore:
-        """Begin a restore.
+        """Start a restore.
 
         Raises:
             SchemaTooNewError: the backup's data was written by a newer version.
         """
 
     def exclusive(self) -> AbstractAsyncContextManager[None]:
-        """Hold up every other operation of this process on the store."""
+        """Block every other operation of this process on the store."""
 
     def memories_of(self, chunk: Chunk) -> list[MemoryRecord]:
-        """Read the memories of a chunk, live and deleted, with vectors; none when it is another collection's."""
+        """Return the memories of a chunk, live and deleted, with vectors; empty if the chunk is of another collection."""
 
     def documents_of(self, chunk: Chunk) -> list[dict[str, Any]]:
-        """Read the documents of any other chunk; ids are in text."""
+        """Return the documents of any other chunk; ids are strings."""
 
     def revisions_of(self, chunk: Chunk) -> list[MemoryRecord]:
-        """Read the earlier versions of a chunk of ``revisions``, without vectors."""
+        """Return the earlier versions in a chunk of ``revisions``, without vectors."""
 
     def facts_of(self, chunk: Chunk) -> list[Fact]:
-        """Read the facts of a chunk of ``facts``."""
+        """Return the facts in a chunk of ``facts``."""
 
     def links_of(self, chunk: Chunk) -> list[tuple[Link, ScopeId]]:
-        """Read the links of a chunk of ``links``, each with the scope of the memory in which it begins."""
+        """Return the links in a chunk of ``links``, each with the scope of the memory where it starts."""
 
     async def add_revisions(self, versions: Sequence[MemoryRecord], *, dry_run: bool = False) -> int:
-        """Add earlier versions of memories; those that are there stay. Gives how many are new; a dry run only counts them."""
+        """Add earlier versions of memories; existing ones are kept. Return how many are new; a dry run only counts them."""
 
     async def add_facts(
         self, facts: Sequence[Fact], holding: set[FactPlace] | None = None, *, dry_run: bool = False
     ) -> list[Fact]:
-        """Add facts under their own ids, as they were; those that are there stay.
+        """Add facts with their own ids, unchanged; existing ones are kept.
 
         Args:
-            holding: The places that were taken before in the same import, to which those of *facts* are added: so that a dry
-                run, which writes nothing, sees what it would have written.
+            holding: The slots already taken in the same import, to which those of *facts* are added, so that a dry run, which writes
+                nothing, sees what it would have written.
 
         Returns:
-            Those that were not taken, for another object of the same subject and predicate holds here.
+            The rejected ones: another object of the same subject and predicate holds here.
         """
 
     async def find_facts(self, facts: Sequence[Fact]) -> set[FactId]:
-        """Return the ids of those facts that are there."""
+        """Return the ids of those facts that exist."""
 
     async def add_links(self, links: Sequence[tuple[Link, ScopeId]], *, dry_run: bool = False) -> int:
-        """Add links; those that are there stay. Gives how many are new; a dry run only counts them."""
+        """Add links; existing ones are kept. Return how many are new; a dry run only counts them."""
 
     async def merge_scopes(
         self, source: ScopeId, target: ScopeId, on_poured: Callable[[], Awaitable[None]] | None = None
     ) -> int:
-        """Move every memory of a scope into another, under its own id, and mark the emptied one for `Store.drop_scope`.
+        """Move every memory of a scope into another, keeping its id, and mark the emptied one for `Store.drop_scope`.
 
-        All or nothing, also when the process dies: the next connect finishes it. To be called inside `exclusive`.
+        All or nothing, even if the process dies: the next connect completes it. Call it inside `exclusive`.
 
         Args:
-            on_poured: Called when the memories stand in the target, before the mark; perhaps twice.
+            on_poured: Called once the memories are in the target, before the mark; possibly twice.
 
         Returns:
-            How many memories were moved, softly forgotten ones too.
+            How many memories were moved, soft-deleted ones included.
         """
 
     async def take_lease(self, name: str, holder: str, duration: dt.timedelta) -> bool:
-        """Take or prolong a lease; False when another holder has it. The server's clock counts."""
+        """Acquire or extend a lease; False if another holder has it. Times are by the server's clock."""
 
     async def release_lease(self, name: str, holder: str) -> None:
-        """Release a lease; nothing happens when another holder has it."""
+        """Release a lease; no effect if another holder has it."""
 
 
 async def retry_while_away(step: Callable[[], Awaitable[None]]) -> None:
-    """Do a step of a restore that must not stay half done: where the server goes away, wait ten minutes for it, and do it again.
+    """Run a step of a restore that must not be left half done: if the server goes away, wait up to ten minutes for it and retry.
 
     Raises:
-        StoreUnavailableError: it did not come back.
+        StoreUnavailableError: the server did not come back.
     """
     give_up_at = time.monotonic() + _GIVE_UP_S
     while True:

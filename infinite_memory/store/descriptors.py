@@ -1,7 +1,7 @@
-"""How many files this process and its MongoDB may have open, and for how many scopes that is enough.
+"""The limit of open files of this process and its MongoDB, and how many scopes it allows.
 
-MongoDB keeps the files of every collection and index open and ends itself when it cannot open one more. A scope is a collection, so the
-limit of open files (1,024 by default on Linux, 256 on macOS) is a limit of scopes.
+MongoDB keeps the files of every collection and index open and terminates when it cannot open another. A scope is a collection, so the limit
+of open files (1,024 by default on Linux, 256 on macOS) limits the number of scopes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if sys.platform != "win32":
 
 FILES_OF_SCOPE = 4  # a collection and its three indexes
 FILES_BESIDE = 200  # shared collections, journal, connections, what MongoDB opens for itself
-_STEPS = (1 << 20, 1 << 16, 10_240, 4_096)  # macOS says "unlimited" and refuses more than it can give
+_STEPS = (1 << 20, 1 << 16, 10_240, 4_096)  # macOS reports "unlimited" but refuses more than it supports
 _RAISE = (
     "raise its hard limit (ulimit -n, LimitNOFILE in a systemd unit, SoftResourceLimits in a launchd one) "
     "and restart the daemon"
@@ -24,7 +24,7 @@ _RAISE = (
 
 
 def raise_limit() -> int | None:
-    """Raise the soft limit of open files as far as it goes, for this process and those that it starts; returns it, None for no limit."""
+    """Raise the soft limit of open files to the maximum, for this process and its children; return it, None for no limit."""
     if sys.platform == "win32":
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -46,13 +46,13 @@ def limit() -> int | None:
 
 
 def max_scopes() -> int | None:
-    """Return for how many scopes the limit is enough, None for any number."""
+    """Return how many scopes the limit allows, None for no limit."""
     files = limit()
     return None if files is None else max(1, (files - FILES_BESIDE) // FILES_OF_SCOPE)
 
 
 def too_few_to_start() -> str | None:
-    """Return what is wrong where the limit is too low for MongoDB with one scope; None where it is high enough."""
+    """Return an error message if the limit is too low for MongoDB with one scope, else None."""
     files, needed = limit(), FILES_BESIDE + FILES_OF_SCOPE
     if files is None or files >= needed:
         return None
@@ -60,7 +60,7 @@ def too_few_to_start() -> str | None:
 
 
 def too_few(scopes: int) -> str | None:
-    """Return what is wrong where the limit is too low for so many scopes; None where it is high enough."""
+    """Return an error message if the limit is too low for that many scopes, else None."""
     most = max_scopes()
     if most is None or scopes <= most:
         return None

@@ -1,12 +1,12 @@
-"""Whether a stored document is what its kind must be: one check, used wherever documents enter.
+"""Validation of stored documents: one check, used wherever documents enter.
 
-A restore, `verify`, an import and every reading of MongoDB ask `check_document`. It checks a decoded document whole, by the
-description in `document_fields`, and tells each fault by the field's path and what was expected there, never by the value: a
-value may be a user's text.
+A restore, `verify`, an import and every read from MongoDB call `check_document`. It validates a whole decoded document against the
+description in `document_fields`, and reports each fault by the field's path and what was expected, never by the value: a value may be a
+user's text.
 
 Documents are expected as PyMongo decodes them with aware datetimes, instants beyond Python's as `DatetimeMS`
-(``DatetimeConversion.DATETIME_AUTO``) and ill-formed UTF-8 as surrogates (``surrogateescape``): so that they can be checked at
-all. `CHECKED_CODEC` decodes so.
+(``DatetimeConversion.DATETIME_AUTO``) and ill-formed UTF-8 as surrogates (``surrogateescape``), so that they can be checked at all.
+`CHECKED_CODEC` decodes this way.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ CHECKED_CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
 )
 
 RESERVED_SCOPE_NAMES = frozenset({"all", "null"})
-"""Folded; requests read them as "every scope" and "no scope"."""
+"""Folded; in requests they mean "every scope" and "no scope"."""
 
 SCHEMA, IDENTITY, CLOCK = "schema", "identity", "clock"
 VALUE, LEASE, RESTORE = "value.", "lease.", "restore."
-"""Entries of ``meta`` by their ids, or by what their ids begin with."""
+"""Entries of ``meta`` by id, or by id prefix."""
 
 _MEMORIES = re.compile(r"mem_[0-9a-f]{24}")
 
@@ -67,16 +67,16 @@ _COLLECTIONS = {
 
 
 def kind_of_collection(name: str) -> DocumentKind | None:
-    """Return the kind of the documents in a collection; None for a collection that is not described."""
+    """Return the kind of the documents in a collection; None for an unknown collection."""
     return DocumentKind.MEMORY if _MEMORIES.fullmatch(name) else _COLLECTIONS.get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFault:
-    """What is wrong with one field of a document.
+    """An invalid field of a document.
 
-    ``is_mendable``: `document_mending.mend_document` can put it right from what else is in the document. ``is_harmless``: reading
-    puts it right by itself, so the document need not be set aside for it.
+    ``is_mendable``: `document_mending.mend_document` can repair it from the rest of the document. ``is_harmless``: reading repairs it
+    implicitly, so the document need not be set aside for it.
     """
 
     field: str
@@ -92,11 +92,11 @@ _MISSING = object()
 
 
 def check_document(kind: DocumentKind, document: Mapping[str, Any], *, deep: bool = True) -> list[DocumentFault]:
-    """Return what is wrong with a document; empty for one that is sound.
+    """Return the faults of a document; empty if it is valid.
 
     Args:
-        deep: Whether also to compare what is derived (folded keys, hashes, what is live) with what it is derived from. Reading
-            does without: a derived value of the right type is harmless there, and comparing takes the longest.
+        deep: Whether also to compare derived values (folded keys, hashes, ``live``) with their sources. Reads skip this: a derived value of
+            the right type is harmless there, and comparing is the slowest part.
     """
     faults = [] if _passes(kind, document) else _field_faults(kind, document)
     if kind is DocumentKind.REVISION and not faults:
@@ -111,12 +111,12 @@ def check_document(kind: DocumentKind, document: Mapping[str, Any], *, deep: boo
 
 
 def is_readable(kind: DocumentKind, document: Mapping[str, Any]) -> bool:
-    """True if nothing is wrong with a document that reading does not put right by itself."""
+    """True if a document has no faults but harmless ones, which reading repairs implicitly."""
     return all(fault.is_harmless for fault in check_document(kind, document, deep=False))
 
 
 def _passes(kind: DocumentKind, document: Mapping[str, Any]) -> bool:
-    """True if every field passes its test; in a loop of its own, for nearly all documents are sound."""
+    """True if every field passes its test; a separate fast loop, because nearly all documents are valid."""
     get = document.get
     for name, test, is_optional in _TESTS[kind]:
         value = get(name, _MISSING)
@@ -162,7 +162,7 @@ def _find_faults(field: Field | ListField, document: Mapping[str, Any]) -> Itera
 
 
 def _faults_of_version(document: Mapping[str, Any], *, deep: bool) -> Iterator[DocumentFault]:
-    """Check the memory inside a revision."""
+    """Return the faults of the memory inside a revision."""
     inner = document["document"]
     for fault in check_document(DocumentKind.MEMORY, inner, deep=deep):
         yield replace(fault, field=f"document.{fault.field}")
@@ -171,7 +171,7 @@ def _faults_of_version(document: Mapping[str, Any], *, deep: bool) -> Iterator[D
 
 
 def _stale_fields(kind: DocumentKind, document: Mapping[str, Any]) -> Iterator[DocumentFault]:
-    """Compare what is derived with what it is derived from."""
+    """Return the derived fields that differ from what their sources give."""
     if kind is DocumentKind.MEMORY:
         keys = tag_keys(document.get("tags", ()), document.get("speaker"), document.get("conversation_id"))
         if keys != set(document["tag_keys"]) or len(keys) != len(document["tag_keys"]):
@@ -200,7 +200,7 @@ _STATES = ("staging", "committing")
 
 
 def _faults_of_meta(document: Mapping[str, Any]) -> Iterator[DocumentFault]:
-    """Check an entry of ``meta`` by what its id says it is."""
+    """Return the faults of an entry of ``meta``, by the kind that its id names."""
     key: str = document["_id"]
     if key == SCHEMA:
         if not is_int(document.get("version")) or not 0 <= document["version"] < 1 << 63:
@@ -265,7 +265,7 @@ _STEPS: Mapping[str, Mapping[str, Test]] = {
     "mend_meta": {},
     "schema": {"version": is_int},
 }
-"""What each step that is written down names."""
+"""The fields of each kind of journalled step."""
 
 
 def _is_step(step: Any) -> bool:

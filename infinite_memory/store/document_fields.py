@@ -1,7 +1,7 @@
-"""The fields of each kind of stored document, and what each must hold.
+"""The fields of each kind of stored document, and the valid values of each.
 
-Limits are those that MongoDB and this program can bear, not the settings of the session: what was stored under larger settings
-must still be read. Fields that are not named here are let pass, for a later version may have written them.
+Limits are those of MongoDB and this program, not the session's settings: what was stored under larger settings must stay readable. Unknown
+fields are accepted, because a later version may have written them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bson import Int64, ObjectId
 from infinite_memory.models import DETAILS, FieldType
 
 MAX_REVISION = 1 << 62
-"""Half of what 64 bits hold: a revision must be able to rise."""
+"""Half of the 64-bit range: a revision must have room to grow."""
 
 MAX_DEPTH = 64
 """Levels of metadata and structured content; see `mongo.mapping.encode_value`."""
@@ -55,7 +55,7 @@ Test = Callable[[Any], bool]
 
 
 def is_text(value: Any) -> bool:
-    """True if *value* is a text that can be written as UTF-8."""
+    """True if *value* is a string that can be encoded as UTF-8."""
     if type(value) is not str:
         return False
     if value.isascii():
@@ -68,7 +68,7 @@ def is_text(value: Any) -> bool:
 
 
 def is_int(value: Any) -> bool:
-    """True if *value* is an integer; truth values are not."""
+    """True if *value* is an integer and not a bool."""
     return type(value) is int or type(value) is Int64
 
 
@@ -78,22 +78,22 @@ def is_number(value: Any, high: float) -> bool:
 
 
 def is_instant(value: Any) -> bool:
-    """True if *value* is an aware instant of the years 1 to 9999."""
+    """True if *value* is an aware datetime in the years 1 to 9999."""
     return type(value) is dt.datetime and value.tzinfo is not None
 
 
 def is_object_id(value: Any) -> bool:
-    """True if *value* is an id of twelve bytes."""
+    """True if *value* is an ObjectId (12 bytes)."""
     return type(value) is ObjectId
 
 
 def is_revision(value: Any) -> bool:
-    """True if *value* counts changes from 1 and can rise."""
+    """True if *value* is at least 1 and has room to grow."""
     return is_int(value) and 1 <= value <= MAX_REVISION
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """True if *value* is what JSON can hold, at most `MAX_DEPTH` levels deep."""
+    """True if *value* is representable in JSON, at most `MAX_DEPTH` levels deep."""
     kind = type(value)
     if kind is str:
         return is_text(value)
@@ -132,7 +132,7 @@ def _is_window(value: Any) -> bool:
 
 
 def is_bool(value: Any) -> bool:
-    """True if *value* is true or false."""
+    """True if *value* is a bool."""
     return type(value) is bool
 
 

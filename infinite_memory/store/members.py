@@ -1,4 +1,4 @@
-"""Who is there beside a database: the daemons that share it, the servers that it consists of, and how these share its collections."""
+"""The members of a deployment: the daemons that share a database, its servers, and how these shard its collections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class DaemonNote:
-    """What a daemon tells of itself. ``behind_s`` is how long ago its index was level with the store; None before it was for once."""
+    """A daemon's status. ``behind_s`` is how long ago its index was in sync with the store; None if it never was."""
 
     daemon_id: str
     host: str
@@ -22,7 +22,7 @@ class DaemonNote:
 
 @dataclass(frozen=True, slots=True)
 class SeenDaemon:
-    """A daemon's note, how long ago it was written, and since when there are notes of it, in seconds by the database's clock."""
+    """A daemon's status with its age and the time since its first one, in seconds by the database's clock."""
 
     note: DaemonNote
     seen_s: float
@@ -31,7 +31,7 @@ class SeenDaemon:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One server of the database as its driver sees it: ``role`` is primary, secondary, arbiter, router, standalone, shard or unknown."""
+    """A server of the database as the driver sees it: ``role`` is primary, secondary, arbiter, router, standalone, shard or unknown."""
 
     name: str
     role: str
@@ -39,7 +39,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class CollectionPlan:
-    """A collection that is large enough to be shared by several shards, about how many documents it has, and what shards it, in order."""
+    """A collection large enough to shard, its approximate document count, and the commands that shard it, in order."""
 
     name: str
     count: int
@@ -49,7 +49,7 @@ class CollectionPlan:
 
 @dataclass(frozen=True, slots=True)
 class ShardingPlan:
-    """What sharding the collections with at least ``min_count`` documents takes; ``is_routed`` where it can be done."""
+    """The plan for sharding collections with at least ``min_count`` documents; ``is_routed`` if it can be carried out."""
 
     deployment: str
     is_routed: bool
@@ -61,27 +61,27 @@ class Members(Protocol):
     """The daemons and servers of one database. Methods may raise `StoreUnavailableError`."""
 
     async def note(self, daemon: DaemonNote) -> None:
-        """Write what a daemon tells of itself over what it told before."""
+        """Record a daemon's status, replacing its previous one."""
 
     async def remove(self, daemon_id: str) -> None:
-        """Remove what a daemon told; nothing where it told nothing."""
+        """Remove a daemon's status, if any."""
 
     async def daemons(self) -> Sequence[SeenDaemon]:
-        """List what daemons told within the last day, the oldest daemon first."""
+        """List the statuses of the last day, the oldest daemon first."""
 
     async def servers(self) -> Sequence[Server]:
-        """List the servers, by name; shards too where the database is a sharded cluster that lets us ask."""
+        """List the servers by name; shards too, if the database is a sharded cluster and we may ask."""
 
     async def plan_sharding(self, min_count: int) -> ShardingPlan:
-        """Return what sharding takes for each collection of at least *min_count* documents; changes nothing.
+        """Return what sharding each collection of at least *min_count* documents takes; changes nothing.
 
         Raises:
             StoreError: the database is a single server, or the user may not see what is sharded.
         """
 
     async def shard(self, planned: ShardingPlan) -> None:
-        """Carry a plan out; may be repeated.
+        """Carry out a plan; safe to repeat.
 
         Raises:
-            StoreError: the database is no sharded cluster, or refuses a command. What was done before stays done.
+            StoreError: the database is not a sharded cluster, or refuses a command. Completed steps are kept.
         """

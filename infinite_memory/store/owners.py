@@ -1,4 +1,4 @@
-"""What the engine needs to know of owners, beside `Store`: who has memories, and how many."""
+"""Storage interface for owners: who has memories, and how many."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from infinite_memory.models import MemoryId, ScopeId
 
 @dataclass(frozen=True, slots=True)
 class OwnerCount:
-    """One owner: how many live memories it has, and when its first was stored.
+    """An owner: how many live memories it has, and when its first was stored.
 
-    One whose memories are all softly deleted is still there, with a count of 0.
+    An owner whose memories are all soft-deleted is still listed, with a count of 0.
     """
 
     owner: str
@@ -24,7 +24,7 @@ class OwnerCount:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An agent that was made before it has memories. ``user_id`` is whose it is; None for nobody's in particular."""
+    """An agent created before it has memories. ``user_id`` is its owner; None if it has none."""
 
     agent_id: str
     user_id: str | None
@@ -34,7 +34,7 @@ class Agent:
 
 
 class Owners(Protocol):
-    """Figures over `MemoryRecord.owners`, counted from the documents and so never out of step with them."""
+    """Counts over `MemoryRecord.owners`, taken from the documents and so always consistent with them."""
 
     async def tally(
         self,
@@ -48,7 +48,7 @@ class Owners(Protocol):
         """Count the memories of a scope by the owner of one *kind* (``agent_id``, say), owners in alphabetical order.
 
         Args:
-            owner: Only this one, letter for letter.
+            owner: Only this one, matched exactly.
             among: Only memories that have these owners as well, by kind.
             leave_out_status: Memories of these states do not count.
         """
@@ -56,23 +56,23 @@ class Owners(Protocol):
     async def live_ids_of(
         self, scope_id: ScopeId, among: Mapping[str, str], *, leave_out_status: Collection[str] = ()
     ) -> frozenset[MemoryId]:
-        """Name the live memories of a scope that have all of these owners, by kind; reads no memory.
+        """Return the ids of the live memories of a scope that have all of these owners, by kind; reads no memory.
 
         Args:
-            leave_out_status: Memories of these states are left out.
+            leave_out_status: Memories of these states are omitted.
         """
 
     async def ids_of(self, scope_id: ScopeId, among: Mapping[str, str]) -> frozenset[MemoryId]:
-        """Name the memories of a scope, live and hidden, that have all of these owners, by kind; reads no memory."""
+        """Return the ids of the memories of a scope, live and hidden, that have all of these owners, by kind; reads no memory."""
 
     async def read(self, scope_id: ScopeId, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Mapping[str, str]]:
-        """Return the owners of those of the memories, live or hidden, that are in the scope, and nothing else of them."""
+        """Return the owners of those of the memories, live or hidden, that are in the scope; reads no other field."""
 
     async def add_agent(self, agent: Agent) -> bool:
-        """Make an agent; False when the user has one of that id already, which stays as it is."""
+        """Create an agent; False if the user already has one with that id, which is left unchanged."""
 
     async def remove_agents(self, user_id: str) -> None:
-        """Remove the agents that were made for a user."""
+        """Remove the agents created for a user."""
 
     async def agents(self, user_id: str | None = None) -> list[Agent]:
-        """List the agents that were made, oldest first; those of one user, or with None everybody's."""
+        """List created agents, oldest first; those of one user, or all with None."""

@@ -1,4 +1,4 @@
-"""What the engine needs to look for documents that cannot be read, and to mend or remove them, beside `Store`."""
+"""Storage interface for finding unreadable documents, and repairing or removing them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from infinite_memory.store.set_aside import SetAsideDocument
 
 
 class RepairOutcome(enum.Enum):
-    """What became of a document, or would with a dry run."""
+    """The outcome for a document, actual or with a dry run expected."""
 
     MENDED = "mended"
     REMOVED = "removed"
@@ -19,7 +19,7 @@ class RepairOutcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """One document and what became of it. ``memories`` counts those that went with a scope that was removed."""
+    """A document and its outcome. ``memories`` counts those removed along with a scope."""
 
     document: SetAsideDocument
     outcome: RepairOutcome
@@ -27,17 +27,17 @@ class Repaired:
 
 
 class Repairs(Protocol):
-    """Looks at documents, and changes only those that it is told to."""
+    """Checks documents, and changes only those it is asked to."""
 
     async def look(self, *, everything: bool = False) -> None:
-        """Look at all that is small, and again at what is set aside; `Store.set_aside` then says what cannot be read.
+        """Check all small collections, and recheck what is set aside; `Store.set_aside` then lists what cannot be read.
 
         Args:
-            everything: Look at every single document, however many there are.
+            everything: Check every document, however many there are.
         """
 
     async def extended_json(self, document: SetAsideDocument) -> str | None:
-        """Write a document as one line of MongoDB's Extended JSON; None when it is gone."""
+        """Return a document as one line of MongoDB Extended JSON; None if it no longer exists."""
 
     async def repair(self, document: SetAsideDocument, *, mend: bool, remove: bool, dry_run: bool) -> Repaired:
-        """Mend a document where that can be and *mend* allows it, else remove it where *remove* does."""
+        """Repair a document if possible and *mend* allows it, else remove it if *remove* does."""

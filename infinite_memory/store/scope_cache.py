@@ -1,6 +1,6 @@
-"""The scopes by name: a cache over the store that every other part asks, and the rules for names.
+"""Scopes by name: a cache over the store used by all other parts, and the rules for names.
 
-`Global` always exists and can only be emptied. `ALL` and `null` are reserved words, whatever their case.
+`Global` always exists and can only be emptied. `ALL` and `null` are reserved words, in any case.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from infinite_memory.store.document_checks import RESERVED_SCOPE_NAMES
 GLOBAL = "Global"
 ALL = "ALL"
 RESERVED = RESERVED_SCOPE_NAMES
-MAX_COMPARED = 50  # scopes whose names are compared with one that does not exist
-COMPARED_CHARS = 64  # of their names
+MAX_COMPARED = 50  # scopes whose names are compared with an unknown one
+COMPARED_CHARS = 64  # characters of their names
 
 
 class ScopeCache:
-    """Every scope, archived ones too. What another process changed arrives by `refresh`."""
+    """All scopes, including archived ones. Changes by other processes arrive with `refresh`."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
@@ -40,14 +40,14 @@ class ScopeCache:
         self._making = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """Read the scopes from the store."""
+        """Reload the scopes from the store."""
         scopes = await self._store.list_scopes()
         self._by_name = {fold(scope.name): scope for scope in scopes}
         self._by_id = {scope.scope_id: scope for scope in scopes}
         self._hidden = self._store.hidden_scopes
 
     def all(self) -> list[Scope]:
-        """List every scope, archived ones too, oldest first."""
+        """List all scopes, including archived ones, oldest first."""
         return list(self._by_id.values())
 
     def archived_ids(self) -> frozenset[ScopeId]:
@@ -59,26 +59,26 @@ class ScopeCache:
         return self._hidden
 
     def find_by_id(self, scope_id: ScopeId) -> Scope | None:
-        """Return the scope of that id, or None."""
+        """Return the scope with that id, or None."""
         return self._by_id.get(scope_id)
 
     async def find_again(self, scope_id: ScopeId) -> Scope | None:
-        """Return the scope of that id, which another process may have made a moment ago, or None."""
+        """Return the scope with that id or None, rereading the store in case another process has just created it."""
         if scope_id not in self._by_id:
             await self.refresh()
         return self._by_id.get(scope_id)
 
     async def find(self, name: str) -> Scope | None:
-        """Return the scope of that name, archived or not; None where there is none."""
+        """Return the scope with that name, archived or not; None if there is none."""
         if fold(name) not in self._by_name:
-            await self.refresh()  # another process may have made it a moment ago
+            await self.refresh()  # another process may have just created it
         return self._by_name.get(fold(name))
 
     async def get(self, name: str) -> Scope:
-        """Return the scope of that name, archived or not.
+        """Return the scope with that name, archived or not.
 
         Raises:
-            ScopeNotFoundError: there is none; carries the nearest names.
+            ScopeNotFoundError: there is none; carries the most similar names.
         """
         if (scope := await self.find(name)) is None:
             raise await self._not_found(name)
@@ -90,7 +90,7 @@ class ScopeCache:
         return ScopeNotFoundError(name, [scopes[one].name for one in near])
 
     async def get_visible(self, names: Iterable[str], *, lenient: bool) -> tuple[Scope, ...]:
-        """Return the scopes of several names to read from, each once, in order.
+        """Return the scopes to read from, by name, without duplicates, in order.
 
         Raises:
             ScopeNotFoundError: one of them does not exist or is archived, and *lenient* does not leave it out.
@@ -105,11 +105,11 @@ class ScopeCache:
         return tuple(found.values())
 
     async def get_open(self, name: str, *, create: bool) -> Scope:
-        """Return the scope to store into; with *create* one that does not exist is made.
+        """Return the scope to store into; with *create* it is created if it does not exist.
 
         Raises:
             ScopeArchivedError: it is archived.
-            ScopeNotFoundError: there is none, and none was to be made.
+            ScopeNotFoundError: there is none, and *create* is false.
         """
         check_name(name)
         scope = await self.find(name)
@@ -118,7 +118,7 @@ class ScopeCache:
                 raise await self._not_found(name)
             try:
                 scope = await self.create(name, "")
-            except AlreadyExistsError:  # somebody was faster
+            except AlreadyExistsError:  # created concurrently
                 await self.refresh()
                 scope = await self.get(name)
         if scope.archived_at:
@@ -126,10 +126,10 @@ class ScopeCache:
         return scope
 
     async def create(self, name: str, description: str) -> Scope:
-        """Make a scope.
+        """Create a scope.
 
         Raises:
-            ScopeExistsError: one of that name is there.
+            ScopeExistsError: one with that name exists.
             InvalidRequestError: the name is reserved, or holds control characters.
         """
         check_name(name)
@@ -141,10 +141,10 @@ class ScopeCache:
 
 
 def find_similar_names(name: str, names: Sequence[str]) -> list[str]:
-    """Return up to three of *names* that *name* may have been meant for, the most similar first.
+    """Return up to three of *names* similar to *name*, the most similar first.
 
-    `difflib` takes a millisecond for two names of a hundred letters, so it compares the beginnings of those alone that share most pairs
-    of letters with *name*: 5,000 scopes with the longest names cost 50 ms.
+    `difflib` takes a millisecond for two names of a hundred letters, so only the beginnings of the names that share the most letter pairs
+    with *name* are compared: 5,000 scopes with the longest names take 50 ms.
     """
     pairs = _pairs(name)
     likely = heapq.nlargest(MAX_COMPARED, names, key=lambda one: len(pairs & _pairs(one)))
@@ -159,7 +159,7 @@ def _pairs(name: str) -> set[str]:
 
 
 def check_name(name: str, field: str = "scope") -> None:
-    """Refuse the reserved words.
+    """Reject reserved names.
 
     Raises:
         InvalidRequestError: *name* is one of them.
@@ -169,10 +169,10 @@ def check_name(name: str, field: str = "scope") -> None:
 
 
 def is_all(name: str) -> bool:
-    """True if *name* is the word for every scope."""
+    """True if *name* stands for every scope."""
     return fold(name) == fold(ALL)
 
 
 def is_global(scope: Scope) -> bool:
-    """True if *scope* is the one that always exists."""
+    """True if *scope* is Global."""
     return fold(scope.name) == fold(GLOBAL)
