@@ -1,9 +1,9 @@
 """InfiniteMemory: a long-term memory for assistants that stays on the user's machine.
 
-Public names are imported when first used (PEP 562), so that the thin client pays for nothing but the standard library.
+Public names are imported lazily (PEP 562), so that the thin client loads only the standard library.
 """
 
-TYPE_CHECKING = False  # `typing` costs a hook as much as all else that it imports
+TYPE_CHECKING = False  # importing `typing` takes a hook as long as all its other imports together
 if TYPE_CHECKING:
     from infinite_memory.sdk.async_memory import AsyncMemory as AsyncMemory
     from infinite_memory.sdk.errors import ApiError as ApiError

@@ -1,10 +1,10 @@
-"""Where the command `infinite-memory` begins, also as `python -m infinite_memory`; hooks take a short way, for an assistant waits."""
+"""Entry point of `infinite-memory` and `python -m infinite_memory`; hooks bypass the command line, because an assistant waits."""
 
 import sys
 
 
 def main() -> int:
-    """Run the command of this process's arguments; returns its exit code."""
+    """Run the command given by the process's arguments; returns its exit code."""
     if sys.argv[1:2] == ["hook"] and sys.argv[2:3] not in (["--help"], ["-h"]):
         from infinite_memory.hooks.run import main as run_hook
 

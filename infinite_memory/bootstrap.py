@@ -1,7 +1,7 @@
-"""Builds every part from a `Config`, starts them in order and stops them in reverse. Only this file knows the implementations.
+"""Builds all components from a `Config`, starts them in order and stops them in reverse. Only this file knows the implementations.
 
-Starting waits for nothing: MongoDB boots, the heavy libraries are imported and the model loads side by side while bad input,
-`ping` and `help` are answered already.
+Startup does not block: MongoDB boots, the heavy libraries are imported and the model loads concurrently, while invalid input,
+`ping` and `help` are already answered.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LITTLE_FILES = 4096  # with fewer open files than this, a warning says for how many scopes they are enough
+LITTLE_FILES = 4096  # below this limit of open files, a warning says how many scopes it allows
 
 
 class Application(AbstractAsyncContextManager["Application"]):
-    """One home's memory, running. Used from one event loop."""
+    """The running memory of one home. Used from one event loop."""
 
     def __init__(self, config: Config, home: Home, clock: Clock = system_clock) -> None:
         self.config, self.home, self._clock = config, home, clock
@@ -83,7 +83,7 @@ class Application(AbstractAsyncContextManager["Application"]):
             await self._close_parts()
         finally:
             if self.mongod is not None:
-                await self.mongod.stop()  # whatever went wrong before: nothing of ours is left running
+                await self.mongod.stop()  # even after an error, no process of ours is left running
 
     async def _close_parts(self) -> None:
         assert self._building is not None
@@ -102,44 +102,44 @@ class Application(AbstractAsyncContextManager["Application"]):
             await services.store.close()
 
     async def engine(self) -> Engine:
-        """Return the engine once it is built; its methods wait for what they need themselves."""
+        """Return the engine once it is built; its methods wait for the components that they need."""
         assert self._building is not None
         return await asyncio.shield(self._building)
 
     def built_engine(self) -> Engine | None:
-        """Return the engine if it is built already."""
+        """Return the engine if it is built already, or None."""
         task = self._building
         built = task is not None and task.done() and not task.cancelled() and task.exception() is None
         return task.result() if built and task is not None else None
 
     async def administration(self) -> Administration:
-        """Return what works on the memory as a whole, once the engine is built."""
+        """Return the operations on the whole memory, once the engine is built."""
         await self.engine()
         assert self._administration is not None
         return self._administration
 
     def contract(self, session: ClientSession) -> NativeContract:
-        """Begin one client's conversation in the native contract, by lines."""
+        """Start a client session of the native contract, over lines."""
         return NativeContract(self.engine, session, self._clock, self.administration)
 
     def mcp(self, session: ClientSession) -> McpSession:
-        """Begin one client's conversation in the native contract, by MCP."""
+        """Start a client session of the native contract, over MCP."""
         return self.speak(NATIVE, session, {}, {})
 
     def speak(
         self, contract: str, session: ClientSession, environ: Mapping[str, str], options: Mapping[str, str]
     ) -> McpSession:
-        """Begin one client's conversation by MCP in any contract; *environ* and *options* are the client's.
+        """Start a client session of any contract, over MCP; *environ* and *options* are the client's.
 
         Raises:
-            ConfigError: there is no such contract, or a variable or option is wrong.
+            ConfigError: there is no such contract, or a variable or option is invalid.
         """
         return McpSession(get_spec(contract).open_mcp(self._context(session, environ, options)))
 
     def find_lines(
         self, contract: str, session: ClientSession, environ: Mapping[str, str], options: Mapping[str, str]
     ) -> Callable[[], LineContract] | None:
-        """Return what begins one client's conversation by lines; None where the contract is not spoken so.
+        """Return a factory of a client session over lines, or None if the contract does not support lines.
 
         Raises:
             ConfigError: there is no such contract.
@@ -204,7 +204,7 @@ class Application(AbstractAsyncContextManager["Application"]):
         return engine
 
     def _open_parts(self) -> tuple[Embedder, Embedder, VectorIndexFiles, VectorIndexFiles, TextFiles, Store]:
-        """Import what is heavy; in a thread, so that nobody waits for it who does not need it."""
+        """Import the heavy libraries; called in a thread, so that only requests that need them wait."""
         from infinite_memory.embedding.factory import open_embedder
         from infinite_memory.embedding.manifest import SECOND_MODEL
         from infinite_memory.index.text.files import TantivyTextFiles
@@ -230,14 +230,14 @@ class Application(AbstractAsyncContextManager["Application"]):
         files, second_files = (
             self._open_index(config_index),
             FaissIndexFiles(sidecars / "second"),
-        )  # derived, and quick to make again
+        )  # derived data, and quick to rebuild
         return embedder, second, files, second_files, TantivyTextFiles(sidecars / "text"), store
 
     async def open_engine_build(self, settings: IndexSettings) -> EngineBuild:
-        """Return what fills an index of another engine than the one in use.
+        """Return a build of an index for another engine than the one in use.
 
         Raises:
-            ConfigError: *settings* name the engine in use, or one that cannot be used.
+            ConfigError: *settings* name the engine in use, or an unusable one.
         """
         if settings.engine == self.config.index.engine:
             raise ConfigError(f"index.engine is {settings.engine!r} already; `infinite-memory reindex` builds it anew")
@@ -273,7 +273,7 @@ class Application(AbstractAsyncContextManager["Application"]):
 
 
 def check_settings(config: Config) -> None:
-    """Refuse at a start what would fail with every request: a model, an index engine or a time zone that cannot be used.
+    """Refuse at startup what would fail in every request: an unusable model, index engine or time zone.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -284,10 +284,10 @@ def check_settings(config: Config) -> None:
 
 
 def check_index(config: Config) -> None:
-    """Refuse an index engine that cannot be used.
+    """Refuse an unusable index engine.
 
     Raises:
-        ConfigError: ``index.engine`` is milvus, and there is no ``index.uri``, or no library that speaks with Milvus.
+        ConfigError: ``index.engine`` is milvus, and ``index.uri`` or the Milvus client library is missing.
     """
     if config.index.engine != "milvus":
         return
@@ -300,7 +300,7 @@ def check_index(config: Config) -> None:
 
 
 def check_model(config: Config) -> None:
-    """Refuse what the model cannot give; loads no weights, and looks only where more than the model's name is set.
+    """Refuse settings that the model does not support; loads no weights, and checks only if more than the model's name is set.
 
     Raises:
         ConfigError: ``embedding.truncate_dim`` or ``embedding.precision`` does not fit the model.
@@ -313,13 +313,12 @@ def check_model(config: Config) -> None:
 
 
 async def _quietly(mongod: LocalMongo) -> None:
-    """Boot MongoDB ahead of the store, which asks again and tells what fails."""
+    """Boot MongoDB early; errors are ignored, because the store retries and reports them."""
     await asyncio.gather(mongod.ensure(), return_exceptions=True)
 
 
 def prepare_process() -> None:
-    """Make this process fit to hold a memory: enough open files for MongoDB too, a heap that stays small, and files that only their
-    owner can read."""
+    """Configure this process: enough open files, also for MongoDB, a heap that stays small, and files readable by their owner only."""
     descriptors.raise_limit()
     limit_arenas()
     if os.name == "posix":
@@ -327,7 +326,7 @@ def prepare_process() -> None:
 
 
 def new_session(config: Config, environ: Mapping[str, str]) -> ClientSession:
-    """Make what belongs to one client from its settings and environment."""
+    """Return a client's session, from its settings and environment."""
     zone, note = zone_and_note(config.time.zone, environ)
     return ClientSession(
         active_scope=config.scopes.default,

@@ -1,4 +1,4 @@
-"""The clock as an argument, so that tests and requests can say what time it is; and whether it was set."""
+"""The clock, passed as an argument so that tests and requests can set the time; and detection of changes of the system clock."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ Clock = Callable[[], dt.datetime]
 
 
 def system_clock() -> dt.datetime:
-    """Return the present instant, aware and in UTC."""
+    """Return the present instant, as an aware UTC datetime."""
     return dt.datetime.now(dt.UTC)
 
 
 def read_boot_clock() -> float:
-    """Return the seconds since the machine started, those in which it slept included where the system counts them."""
-    if hasattr(time, "CLOCK_BOOTTIME"):  # Linux, whose monotonic clock stands still in sleep
+    """Return the seconds since the machine booted, including sleep if the system counts it."""
+    if hasattr(time, "CLOCK_BOOTTIME"):  # Linux, whose monotonic clock stops during sleep
         return time.clock_gettime(time.CLOCK_BOOTTIME)
-    if hasattr(time, "CLOCK_MONOTONIC"):  # macOS, whose `time.monotonic` stands still in sleep, and this does not
+    if hasattr(time, "CLOCK_MONOTONIC"):  # macOS, whose `time.monotonic` stops during sleep; this one does not
         return time.clock_gettime(time.CLOCK_MONOTONIC)
     return time.monotonic()
 
 
 class ClockWatch:
-    """Notices that a clock was set: by how much it has moved against *steady*, which nobody sets."""
+    """Detects that a clock was set, by comparing it with the monotonic clock *steady*."""
 
     def __init__(self, clock: Clock, steady: Callable[[], float] = read_boot_clock) -> None:
         self._clock, self._steady = clock, steady

@@ -1,6 +1,6 @@
-"""Settings: defaults < a checkout's file < the home's file < environment < flags, checked into one frozen `Config`.
+"""Settings: defaults < a checkout's file < the home's file < environment < flags, validated into one frozen `Config`.
 
-A wrong key or value is refused at start by name and by who set it. What settings there are, `settings` says.
+An unknown key or invalid value is refused at startup, with its name and origin. The settings are defined in `settings`.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ PREFIX = "INFINITE_MEMORY_"
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Every setting, checked. ``origins`` tells who set what is not a default: ``{"time.zone": "environment"}``.
+    """All settings, validated. ``origins`` says where non-default values come from: ``{"time.zone": "environment"}``.
 
-    ``contracts`` holds the sections that contracts have of their own, as their specs say.
+    ``contracts`` has the contracts' own sections, which their specs define.
     """
 
     mongodb: MongodbSettings = dataclasses.field(default_factory=MongodbSettings)
@@ -64,7 +64,7 @@ class Config:
     index: IndexSettings = dataclasses.field(default_factory=IndexSettings)
     retention: RetentionSettings = dataclasses.field(default_factory=RetentionSettings)
     backup: BackupSettings = dataclasses.field(default_factory=BackupSettings)
-    import_: ImportSettings = dataclasses.field(default_factory=ImportSettings)  # section ``import``, a word of Python
+    import_: ImportSettings = dataclasses.field(default_factory=ImportSettings)  # section ``import``, a Python keyword
     capture: CaptureSettings = dataclasses.field(default_factory=CaptureSettings)
     hooks: HooksSettings = dataclasses.field(default_factory=HooksSettings)
     daemon: DaemonSettings = dataclasses.field(default_factory=DaemonSettings)
@@ -78,8 +78,9 @@ class Config:
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def values(self) -> Iterator[tuple[str, Any]]:
-        """Yield every setting's name (``section.name``) and value, in the order of the documentation. For those who use them;
-        what is shown to anybody is `KnownSetting.display`.
+        """Yield every setting's name (``section.name``) and value, in the order of the documentation.
+
+        Includes secrets; use `KnownSetting.display` for values to be shown.
         """
         for name, known in known_settings().items():
             if known.section in self.contracts:
@@ -90,7 +91,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class KnownSetting:
-    """What is known of one setting, whatever its value."""
+    """The definition of one setting."""
 
     section: str
     name: str
@@ -105,17 +106,17 @@ class KnownSetting:
     secret: bool
 
     def display(self, value: Any) -> Any:
-        """Return *value* as it may be shown to anybody."""
+        """Return *value* in a form that can be shown to anybody."""
         return hide(value) if self.secret and value is not None else value
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """Its environment variable."""
         return f"{PREFIX}{self.section.upper()}__{self.name.upper()}"
 
 
 def known_settings() -> dict[str, KnownSetting]:
-    """List every setting by its name ``section.name``."""
+    """Return every setting, by its name ``section.name``."""
     sections = typing.get_type_hints(Config).items()
     known = [one for name, kind in sections for one in _settings_in(name.rstrip("_"), kind)]
     return {f"{one.section}.{one.name}": one for one in known}
@@ -146,16 +147,16 @@ def load_config(
     *,
     checkout_file: Path = CHECKOUT_CONFIG_FILE,
 ) -> Config:
-    """Read and check all settings.
+    """Load and validate all settings.
 
     Args:
         file: The user's TOML file; need not exist.
-        environ: Variables ``INFINITE_MEMORY_<SECTION>__<NAME>``; others are none of ours.
+        environ: Variables ``INFINITE_MEMORY_<SECTION>__<NAME>``; others are ignored.
         flags: ``{"section.name": text}`` from the command line.
-        checkout_file: The TOML file of a checkout, which all others win over; need not exist.
+        checkout_file: The TOML file of a checkout, which all others override; need not exist.
 
     Raises:
-        ConfigError: a setting is unknown or has a wrong value.
+        ConfigError: a setting is unknown or has an invalid value.
     """
     known = known_settings()
     values: dict[str, Any] = {}
@@ -201,7 +202,7 @@ def _sections() -> dict[str, Any]:
 
 
 def _attribute(section: str) -> str:
-    """Return the name of a section's attribute of `Config`: its own, unless that is a word of Python."""
+    """Return the name of a section's attribute of `Config`: its own, unless that is a Python keyword."""
     return f"{section}_" if keyword.iskeyword(section) else section
 
 
@@ -217,7 +218,7 @@ def _read_file(file: Path) -> dict[str, Any]:
         return {}
     except OSError as exc:
         raise ConfigError(f"{file}: {exc.strerror or exc}") from exc
-    except ValueError as exc:  # no UTF-8, no TOML, a number of thousands of digits
+    except ValueError as exc:  # not UTF-8, not TOML, a number with thousands of digits
         raise ConfigError(f"{file}: {exc}") from exc
     found: dict[str, Any] = {}
     for section, table in tables.items():
@@ -238,7 +239,7 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _has_utf8(value: Any) -> bool:
-    """True if a text can be written at all; bytes of the environment that are no text arrive as lone surrogates."""
+    """True if a string can be encoded; undecodable bytes of the environment arrive as lone surrogates."""
     return not isinstance(value, str) or not any("\ud800" <= one <= "\udfff" for one in value)
 
 

@@ -1,4 +1,4 @@
-"""Every exception that InfiniteMemory raises on purpose, and nothing else.
+"""All exceptions that InfiniteMemory raises on purpose.
 
     InfiniteMemoryError
     ├── InvalidRequestError          a field is missing or wrong; says which, what came, what was expected
@@ -34,7 +34,7 @@
     │   └── ModelReplyError          sent something that is no answer
     └── DaemonError                  no daemon could be reached or started
 
-Each class has a stable ``code``: contracts map codes to replies of their own, so a code is a promise and a message is not.
+Each class has a stable ``code``, which contracts map to their own replies; messages may change.
 """
 
 from __future__ import annotations
@@ -52,27 +52,27 @@ _SHOWN = 120
 
 
 def truncated_repr(value: object) -> str:
-    """Write *value* for a message: its repr, cut so that a reply never carries back a megabyte."""
+    """Return the repr of *value* for a message, truncated so that a reply never echoes a megabyte."""
     text = value[: _SHOWN + 1] if isinstance(value, str) else value
     written = repr(text)
     return written if len(written) <= _SHOWN else f"{written[:_SHOWN]}…"
 
 
 def format_count(count: int, noun: str) -> str:
-    """Write a number with its noun, in the plural where it is not one."""
+    """Return a number with its noun, in the plural unless it is one."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
 
 
-# These are compiled when first used (`re` keeps them): every hook imports this module, and few need them.
-# Controls but the line feed and the tab, the marks that turn the direction of text (Unicode's Bidi_Control), line separators, surrogates.
+# Compiled on first use (`re` caches them): every hook imports this module, and few need them.
+# Control characters except line feed and tab, marks of text direction (Unicode's Bidi_Control), line separators, surrogates.
 _UNPRINTABLE = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-# What no new name holds: of the above without NUL and the marks, with the line feed and the tab.
+# Not allowed in new names: the above without NUL and the marks, and with line feed and tab.
 _CONTROLS = "[\x01-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
 def escaped(text: str, *, line: bool = False) -> str:
-    """Write *text* for a terminal, what is unprintable as ``\\u`` and four digits; with *line* line feeds and tabs as well."""
+    """Return *text* for a terminal, with unprintable characters as ``\\u`` and four digits; *line* escapes line feeds and tabs too."""
     if line:
         text = text.replace("\n", "\\n").replace("\t", "\\t")
     return re.sub(_UNPRINTABLE, lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -82,15 +82,15 @@ _SURROGATE = "[\ud800-\udfff]"
 
 
 def without_surrogates(text: str) -> str:
-    """Return *text* with U+FFFD for each unpaired surrogate: neither UTF-8 nor BSON can hold one."""
+    """Return *text* with U+FFFD for each unpaired surrogate, which neither UTF-8 nor BSON can encode."""
     return re.sub(_SURROGATE, "\ufffd", text)
 
 
 class InfiniteMemoryError(Exception):
     """Base of the tree; caught where any failure of ours is turned into a reply. Its text never holds a secret setting.
 
-    ``folder`` is one whose whole path the message holds: `str` shows its last part alone, for whoever reads it may sit at another
-    machine, and `in_full` all of it.
+    ``folder`` is a folder whose full path is in the message: `str` shows only its last part, because the reader may be on another
+    machine, and `in_full` the full path.
     """
 
     code = "internal_error"
@@ -104,7 +104,7 @@ class InfiniteMemoryError(Exception):
         return full.replace(str(self._folder), self._folder.name) if self._folder and self._folder.name else full
 
     def in_full(self) -> str:
-        """Return the message with the whole path of its folder, for the user of this machine."""
+        """Return the message with the full path of its folder, for the user of this machine."""
         return redacted(super().__str__())
 
 
@@ -122,18 +122,18 @@ class InvalidRequestError(InfiniteMemoryError):
 
     @classmethod
     def invalid_value(cls, field: str, value: object, expected: str) -> InvalidRequestError:
-        """Build the usual message: what came and what was expected."""
+        """Return an error with the usual message: the value and what was expected."""
         return cls(field, f"{truncated_repr(value)} is not {expected}")
 
 
 def check_printable(name: str, field: str) -> None:
-    """Refuse a new name with control characters or line breaks in it.
+    """Refuse a new name that contains control characters or line breaks.
 
-    NUL and marks of text direction are taken: no terminal obeys the one, names in Hebrew or Arabic may need the others, and both are
-    shown by their numbers.
+    NUL and marks of text direction are accepted: terminals ignore NUL, names in Hebrew or Arabic may need the marks, and both are
+    displayed escaped.
 
     Raises:
-        InvalidRequestError: it holds a control character or a line break.
+        InvalidRequestError: it contains a control character or a line break.
     """
     if re.search(_CONTROLS, name):
         raise InvalidRequestError(
@@ -314,7 +314,7 @@ class SidecarDamagedError(SidecarError):
     """A sidecar file fails its checks, or belongs to another model, database or version.
 
     Args:
-        is_missing: There is none yet, as in a new home.
+        is_missing: It does not exist yet, as in a new home.
     """
 
     code = "sidecar_damaged"
@@ -346,7 +346,7 @@ class SidecarNotReadyError(SidecarError):
 class IndexUnavailableError(SidecarNotReadyError):
     """The server of the index cannot be reached, or refuses us. What is stored meanwhile is entered once it answers.
 
-    ``is_gone``: the server answers, but the index in use is not there any more, or not loaded; it is opened again.
+    ``is_gone``: the server answers, but the index in use no longer exists or is not loaded; it is reopened.
     """
 
     code = "index_unavailable"

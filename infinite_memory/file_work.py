@@ -1,8 +1,8 @@
-"""Long work on files (backups, their checks, exports, imports, restores): threads of its own, and only so much of one client at a time.
+"""Long-running file jobs (backups, their checks, exports, imports, restores): a separate thread pool, with a limit per client.
 
-Why threads of its own: one client's 300 checks of a backup took every thread of the event loop's pool, in which others' memories are
-searched and stored. Why places for each client: its next works wait, and never those of others. A work keeps its place from its begin
-to its end, for a snapshot of the store may not be kept waiting between two of its steps.
+Why a separate pool: one client's 300 checks of a backup took every thread of the event loop's pool, in which others' memories are
+searched and stored. Why a limit per client: its further jobs wait, and never those of others. A job holds its slot from start to
+end, because a snapshot of the store must not wait between two steps.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
-PLACES = 2  # works of one client under way
-THREADS = 2 * PLACES  # one client alone leaves half of them free
+PLACES = 2  # concurrent jobs of one client
+THREADS = 2 * PLACES  # a single client leaves half of them free
 
 _threads = ThreadPoolExecutor(THREADS, thread_name_prefix="files")
 _owner: contextvars.ContextVar[object] = contextvars.ContextVar("owner of file work", default="daemon")
@@ -26,7 +26,7 @@ _held: contextvars.ContextVar[_Place | None] = contextvars.ContextVar("place for
 
 
 class _Lane:
-    """The works of one owner: those under way and those that wait."""
+    """The running and waiting jobs of one owner."""
 
     def __init__(self) -> None:
         self.places = asyncio.Semaphore(PLACES)
@@ -37,21 +37,21 @@ _lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[object, _Lane]] = Weak
 
 
 class _Place:
-    """One work's place; free when the work was left and no thread is busy with it any more, for cancelling stops no thread."""
+    """The slot of one job; released when the job has ended and no thread works on it any more, as cancelling does not stop a thread."""
 
     def __init__(self, release: Callable[[], None]) -> None:
         self._release, self._loop = release, asyncio.get_running_loop()
         self._busy, self.is_left = 0, False
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return the result of one step."""
+        """Run one step and return its result."""
         self._busy += 1
         step: Future[T] = _threads.submit(contextvars.copy_context().run, work)
         step.add_done_callback(self._ended)
         return await asyncio.wrap_future(step)
 
     def leave(self) -> None:
-        """End the work."""
+        """End the job."""
         self.is_left = True
         self._free()
 
@@ -65,19 +65,19 @@ class _Place:
 
     def _free(self) -> None:
         if self.is_left and not self._busy:
-            self._release()  # once: nothing is begun at a place that was left
+            self._release()  # happens once: no step starts after the job has ended
 
 
 def set_owner(owner: object) -> None:
-    """Count the file work of this task, and of those that it starts, as *owner*'s: a client's session, or a token's id."""
+    """Attribute the file jobs of this task, and of tasks that it starts, to *owner*: a client's session, or a token's id."""
     _owner.set(owner)
 
 
 @contextlib.asynccontextmanager
 async def file_work() -> AsyncIterator[None]:
-    """Hold one of the owner's places; waits for one. A work within a work needs no second one."""
+    """Hold one of the owner's slots, waiting for one if necessary. A nested job uses the slot of the outer one."""
     held = _held.get()
-    if held is not None and not held.is_left:  # a task may outlive the work that started it
+    if held is not None and not held.is_left:  # a task may outlive the job that started it
         yield
         return
     place = await _take_place(_owner.get())
@@ -90,7 +90,7 @@ async def file_work() -> AsyncIterator[None]:
 
 
 async def in_file_thread(work: Callable[[], T]) -> T:
-    """Run *work*, one step of the file work under way or a work by itself, in a thread for files."""
+    """Run *work* in the file thread pool, as a step of the running file job or as its own job."""
     async with file_work():
         place = _held.get()
         assert place is not None

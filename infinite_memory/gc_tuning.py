@@ -1,7 +1,7 @@
-"""Python's search for cycles of garbage, held back where it costs more than it finds.
+"""Tuning of Python's cyclic garbage collector, which is held back where it costs more than it frees.
 
-A full search looks at every object there is: 50 ms and more while an index of a million memories is built, time and again,
-and what is built makes no cycles.
+A full collection traverses every object: 50 ms and more, again and again, while an index of a million memories is built, which
+creates no cycles.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import gc
 from collections.abc import Iterator
 
 _USUAL = gc.get_threshold()
-_SELDOM = 1_000_000  # searches among younger objects before all are looked through
+_SELDOM = 1_000_000  # collections of younger generations before a full one
 
 
 @contextlib.contextmanager
 def seldom_searched() -> Iterator[None]:
-    """Search among young objects only while something large is built; of two that overlap, the first to end ends it."""
+    """Collect only young generations while something large is built; if two such blocks overlap, the first to end restores the default."""
     gc.set_threshold(*_USUAL[:2], _SELDOM)
     try:
         yield
@@ -25,5 +25,5 @@ def seldom_searched() -> Iterator[None]:
 
 
 def keep_what_is_here() -> None:
-    """Leave out of later searches what is there by now: it stays."""
+    """Exclude all present objects, which are permanent, from later collections."""
     gc.freeze()

@@ -1,7 +1,7 @@
-"""Where log lines go: a rotating file in the home, and warnings to standard error. Ids and counts, never memory text.
+"""Logging to a rotating file in the home, and of warnings to standard error. Ids and counts, never memory text.
 
-What libraries print, and the last words of a process that crashes, go to standard error, which is ``logs/daemon.out`` for a daemon
-that a client started. That file is put aside when it grows, and at the next start (`greeting`).
+Output of libraries, and the traceback of a crash, go to standard error, which is ``logs/daemon.out`` for a daemon started by a
+client. That file is rotated when it grows, and at the next start (`daemon.handshake`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from infinite_memory.platform_files import check_regular
 from infinite_memory.redaction import redacted
 from infinite_memory.settings import MIB, LogSettings
 
-MAX_FILES = 3  # beside the one being written
+MAX_FILES = 3  # in addition to the current one
 PRINTED_BYTES = 1 * MIB
 
 
@@ -39,13 +39,13 @@ _LIKE_RECORD = re.compile(r"^(?=\d{4}-\d\d-\d\d|infinite-memory:)", re.MULTILINE
 
 
 class EventFormatter(logging.Formatter):
-    """Puts the name of a line's event behind its message, one line a record: what is logged cannot look like another record.
+    """Appends the event's name to the message, with one line per record: logged text cannot forge another record.
 
-    A traceback follows; what looks like a record in it is indented. Secret settings are hidden in both.
+    A traceback follows; lines in it that look like a record are indented. Secret settings are redacted in both.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the line, before a traceback."""
+        """Return the line of a record, without traceback."""
         event = getattr(record, "event", None)
         line = super().formatMessage(record) + (f" event={event}" if event else "")
         return redacted(line).translate(_CONTROL)
@@ -56,15 +56,15 @@ class EventFormatter(logging.Formatter):
 
 
 def indented(text: str) -> str:
-    """Return a traceback as it may be written among log lines."""
+    """Return a traceback in a form that cannot be confused with log records."""
     return _LIKE_RECORD.sub("    ", redacted(text).translate(_CONTROL_BUT_ENDS))
 
 
 def open_log(home: Home, settings: LogSettings) -> None:
-    """Send the package's log lines to ``logs/infinite-memory.log``; the files together stay under four times the limit.
+    """Send the package's log records to ``logs/infinite-memory.log``; the files together stay under four times the limit.
 
     Raises:
-        OSError: something else than a file is there.
+        OSError: the path exists and is not a regular file.
     """
     check_regular(home.logs / "infinite-memory.log")
     handler = logging.handlers.RotatingFileHandler(
@@ -78,7 +78,7 @@ def open_log(home: Home, settings: LogSettings) -> None:
     console = logging.StreamHandler(sys.stderr)
     console.setLevel(logging.WARNING)
     console.setFormatter(EventFormatter("infinite-memory: %(message)s"))
-    if logging.lastResort is not None:  # what libraries warn of
+    if logging.lastResort is not None:  # warnings of libraries
         logging.lastResort.setFormatter(EventFormatter())
     sys.excepthook = _print_redacted
     threading.excepthook = _print_redacted_of_thread
@@ -100,32 +100,32 @@ def _print_redacted_of_thread(failed: threading.ExceptHookArgs) -> None:
 
 
 def reopen_log() -> None:
-    """Open the log file again at the next line, in case somebody has moved it."""
+    """Close the log file; the next record reopens it, in case it was moved."""
     for handler in logging.getLogger("infinite_memory").handlers:
         if isinstance(handler, logging.FileHandler):
             handler.close()
 
 
 def show_crashes() -> None:
-    """Have a fault in a library's machine code print where it came from, which the log cannot do any more."""
+    """Print a traceback on a crash in native code, where logging no longer works."""
     faulthandler.enable()
 
 
 def bound_printed(home: Home, limit_bytes: int = PRINTED_BYTES) -> None:
-    """Put what was printed aside when it grew too large, if it is this process that prints into the home's file."""
+    """Rotate ``daemon.out`` if it is too large and is this process's standard error."""
     file = home.logs / "daemon.out"
-    with contextlib.suppress(OSError):  # a full disk, a folder that is gone: it is tried again
+    with contextlib.suppress(OSError):  # disk full, or folder missing: retried later
         known = file.stat()
         if known.st_size <= limit_bytes or not os.path.samestat(known, os.fstat(2)):
             return
-        if os.name != "posix":  # a file that is open cannot be renamed there
+        if os.name != "posix":  # an open file cannot be renamed there
             with contextlib.suppress(OSError):
                 shutil.copyfile(file, file.with_suffix(".out.1"))
             _empty_printed()
             return
         try:
             fresh = os.open(file.with_suffix(".out.new"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        except OSError:  # no file can be opened: then what was printed goes
+        except OSError:  # no file can be opened: the output is discarded
             _empty_printed()
             return
         file.replace(file.with_suffix(".out.1"))

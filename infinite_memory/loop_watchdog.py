@@ -1,8 +1,8 @@
-"""Watch how long one turn of the event loop takes: what holds it up makes every client wait.
+"""Measures the iterations of the event loop: whatever blocks it makes every client wait.
 
-A turn is everything the loop runs between two looks at its sockets. Its processor time is what counts, so a machine that is busy
-with other things is not taken for a fault here; wall time is recorded beside it. It may be understated by `MARK_S`; the
-cost is a third of a microsecond a turn.
+A turn is everything that the loop runs between two polls of its sockets. Its CPU time is what counts, so that a busy machine is
+not taken for a fault of ours; wall time is recorded too. CPU time may be understated by `MARK_S`; the overhead is a third of a
+microsecond per turn.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-MAX_HELD_S = 0.05  # of processor time in one turn; more is a fault of this program
+MAX_HELD_S = 0.05  # CPU time of one turn; more is a fault of this program
 MAX_RECORDED = 100
-MARK_S = 0.005  # the thread's processor time is read this often, not at each turn: it costs twenty times what the wall clock does
-LOG_EVERY_S = 10.0  # a fault that repeats fills no disk
+MARK_S = 0.005  # how often the thread's CPU time is read: not each turn, as that costs twenty times as much as the wall clock
+LOG_EVERY_S = 10.0  # so that a repeated fault does not fill the disk
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One turn that took too long, and the commands that were under way in it."""
+    """One turn that took too long, and the commands that were running in it."""
 
     cpu_s: float
     wall_s: float
@@ -41,10 +41,10 @@ class Hold:
 
 
 class LoopWatchdog:
-    """The record of one event loop. Used from that loop's thread.
+    """Records slow turns of one event loop. Used from that loop's thread.
 
     Args:
-        start_s: For so long what is held is no fault and no warning: the program imports and loads its parts.
+        start_s: Startup period, in which slow turns cause no warning: the program imports and loads its components.
     """
 
     def __init__(self, start_s: float = 0.0) -> None:
@@ -54,13 +54,13 @@ class LoopWatchdog:
         self.longest_s = 0.0
         self._under_way: Counter[str] = Counter()
         self._in_turn: dict[str, None] = {}
-        self._begun_at: float | None = None  # processor time at which the first command of this turn began
+        self._begun_at: float | None = None  # CPU time at which the first command of this turn started
         self._ended_at = 0.0  # and at which the last one ended
         self._next_log_at = 0.0
 
     @contextlib.contextmanager
     def running(self, command: str) -> Iterator[None]:
-        """Attribute what happens inside to *command*, a name of ours and never a text of the user's."""
+        """Attribute the block to *command*, which is one of our names and never user text."""
         if not self._under_way and not self._in_turn:
             self._begun_at = time.thread_time()
         self._under_way[command] += 1
@@ -68,14 +68,14 @@ class LoopWatchdog:
         try:
             yield
         finally:
-            self._in_turn[command] = None  # the turn in which it ends is its own, though it began in an earlier one
+            self._in_turn[command] = None  # also in the turn in which it ends, if that is another one
             self._under_way[command] -= 1
             if not self._under_way[command]:
                 del self._under_way[command]
                 self._ended_at = time.thread_time()
 
     def turn_ended(self, cpu_s: float, wall_s: float) -> None:
-        """Record a turn if it took too long: of one with commands what lies between the first and the last of them, or what lies beside."""
+        """Record a turn that took too long: the time between its first and last command, or else the rest of it."""
         if cpu_s > MAX_HELD_S:
             own_s = self._of_commands(cpu_s)
             if own_s > MAX_HELD_S:
@@ -87,7 +87,7 @@ class LoopWatchdog:
             self._in_turn.clear()
 
     def _of_commands(self, cpu_s: float) -> float:
-        """Return how much of a turn's processor time lies between the first and the last command that ran in it."""
+        """Return the CPU time of a turn between the first and the last command that ran in it."""
         if not self._in_turn and not self._under_way:
             return 0.0
         now = time.thread_time()
@@ -110,19 +110,19 @@ class LoopWatchdog:
 
 
 class WatchedSelector(selectors.DefaultSelector):
-    """A selector that tells a watchdog how long the loop was away from it."""
+    """A selector that reports to a watchdog how long the loop took between two calls."""
 
     def __init__(self, watchdog: LoopWatchdog) -> None:
         super().__init__()
         self._watchdog = watchdog
-        self._turn_at: float | None = None  # wall time at which the loop's turn began
-        self._mark_cpu = self._mark_wall = 0.0  # both clocks, at most MARK_S before that
+        self._turn_at: float | None = None  # wall time at which the turn started
+        self._mark_cpu = self._mark_wall = 0.0  # both clocks, read at most MARK_S before that
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait as any selector does."""
+        """Report the turn that has ended, then wait as usual."""
         if self._turn_at is not None:
             wall_s, cpu_s = time.monotonic() - self._turn_at, 0.0
-            if wall_s > MAX_HELD_S:  # what the mark is older than the turn may all have been processor time
+            if wall_s > MAX_HELD_S:  # all the time between mark and turn may have been CPU time
                 cpu_s = time.thread_time() - self._mark_cpu - (self._turn_at - self._mark_wall)
             self._watchdog.turn_ended(cpu_s, wall_s)
         try:
@@ -137,8 +137,8 @@ _watchdogs: dict[asyncio.AbstractEventLoop, LoopWatchdog] = {}
 
 
 def run_watched(work: Coroutine[Any, Any, T], watchdog: LoopWatchdog | None = None) -> T:
-    """Run *work* as `asyncio.run` does, on a loop that is watched where the system's loop works with selectors."""
-    if sys.platform == "win32":  # its loop waits for completions, and for child processes in no other way
+    """Run *work* as `asyncio.run` does, on a watched loop if the platform's loop uses selectors."""
+    if sys.platform == "win32":  # its loop uses completion ports, and supports child processes only with those
         return asyncio.run(work)
     watchdog = watchdog or LoopWatchdog()
 
@@ -155,11 +155,11 @@ def run_watched(work: Coroutine[Any, Any, T], watchdog: LoopWatchdog | None = No
 
 
 def find_watchdog() -> LoopWatchdog | None:
-    """Return the watchdog of the running loop; None where nobody watches."""
+    """Return the watchdog of the running loop, or None if it is not watched."""
     return _watchdogs.get(asyncio.get_running_loop())
 
 
 def running(command: str) -> contextlib.AbstractContextManager[None]:
-    """Attribute what happens inside to *command*, where the running loop is watched."""
+    """Attribute the block to *command*, if the running loop is watched."""
     watchdog = find_watchdog()
     return watchdog.running(command) if watchdog is not None else contextlib.nullcontext()

@@ -1,6 +1,6 @@
-"""The values that travel between the parts: frozen, typed, free of MongoDB, FAISS and JSON.
+"""The shared data types: frozen, typed, and independent of MongoDB, FAISS and JSON.
 
-Instants are aware UTC datetimes. A `TimeRange` is half open, ``start <= t < end``. Tags and scope names are shown as first
+Instants are aware UTC datetimes. A `TimeRange` is half-open, ``start <= t < end``. Tags and scope names are displayed as first
 written and matched by `fold`.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 MemoryId = NewType("MemoryId", str)
-"""24 hexadecimal digits, a MongoDB ObjectId in text."""
+"""24 hexadecimal digits: a MongoDB ObjectId as text."""
 
 ScopeId = NewType("ScopeId", str)
 """24 hexadecimal digits; names the scope's collection."""
@@ -32,37 +32,37 @@ MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 def fold(text: str) -> str:
-    """Bring a tag or name to the form in which two spellings are the same: NFC, case folded, blanks trimmed."""
+    """Return the form in which spellings of a tag or name are compared: NFC, case folded, trimmed."""
     return normalize("NFC", normalize("NFC", text).casefold()).strip()
 
 
 def content_hash(text: str) -> str:
-    """Return the name of what a text says, whatever its case, Unicode form and white space: SHA-256 in hexadecimal."""
+    """Return the hash of a text, ignoring case, Unicode form and white space: SHA-256 in hexadecimal."""
     folded = " ".join(normalize("NFC", text).casefold().split())
     return hashlib.sha256(folded.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def floor_to_millisecond(instant: dt.datetime) -> dt.datetime:
-    """Cut *instant* to whole milliseconds in UTC, which is what MongoDB keeps and replies show."""
+    """Return *instant* in UTC, truncated to milliseconds, the precision of MongoDB and of replies."""
     utc = instant.astimezone(dt.UTC)
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A half-open stretch of time, ``start <= t < end``; None is an open end. Both ends are aware."""
+    """A half-open time range, ``start <= t < end``; None is an open end. Both ends are aware."""
 
     start: dt.datetime | None
     end: dt.datetime | None
 
     def holds(self, instant: dt.datetime) -> bool:
-        """True if *instant* lies inside."""
+        """True if *instant* is in the range."""
         return (self.start is None or self.start <= instant) and (self.end is None or instant < self.end)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where memories belong. `scope_id` names the collection, `name` is any text the user chose."""
+    """A namespace of memories. `scope_id` names the collection, `name` is any text chosen by the user."""
 
     scope_id: ScopeId
     name: str
@@ -73,7 +73,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of a text that has a vector of its own: ``text[start:end]``, in characters."""
+    """A part of a text that has its own vector: ``text[start:end]``, in characters."""
 
     start: int
     end: int
@@ -81,7 +81,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embedding:
-    """The vectors of one memory, one row for each window of its text.
+    """The vectors of one memory, one row per window of its text.
 
     ``vectors`` is float32 of shape ``(len(windows), dim)`` with rows of unit length; ``space`` names model, dimension and
     precision, and vectors of different spaces are never compared.
@@ -93,20 +93,20 @@ class Embedding:
 
 
 class FieldType(enum.Enum):
-    """What a field of a memory holds."""
+    """The type of a memory's field."""
 
     TEXT, NUMBER, INSTANT, TEXTS, INSTANTS, OBJECT, JSON, COUNT, FLAG, ID, VECTORS = range(11)
 
 
 class FilterRule(enum.Enum):
-    """How a filter asks for a field: the same letter for letter, the same by `fold` as tags are matched, or at least as much."""
+    """How a filter compares a field: exactly, by `fold` as for tags, or as a minimum."""
 
     SAME, FOLDED, AT_LEAST = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldFilter:
-    """How a field is filtered by: what `Filter` and requests call that, and the name of its column in the index."""
+    """How a field is filtered: its names in `Filter` (``part``) and in requests, and its column in the index."""
 
     rule: FilterRule
     part: str
@@ -114,13 +114,13 @@ class FieldFilter:
     column: str
 
     def match_key(self, text: str) -> str:
-        """Return what is compared of a text."""
+        """Return the form in which a text is compared."""
         return fold(text) if self.rule is FilterRule.FOLDED else text
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryField:
-    """One field of a memory. ``maximum`` is of a number from 0; ``is_mutable``: by an update; ``is_exported``: and taken by imports."""
+    """One field of a memory. ``maximum``: of a number from 0; ``is_mutable``: by updates; ``is_exported``: also imported."""
 
     name: str
     type: FieldType
@@ -133,7 +133,7 @@ class MemoryField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDetails:
-    """What may be said about a memory beside its text, each a text or a number; None where nothing was said. `FIELDS` describes them."""
+    """Optional attributes of a memory apart from its text, each a string or a number, or None. `FIELDS` describes them."""
 
     type: str | None = None
     title: str | None = None
@@ -146,11 +146,11 @@ class MemoryDetails:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecord(MemoryDetails):
-    """One stored item, whole.
+    """One stored memory.
 
-    ``embedding`` is None while it is pending (the model failed or was not ready): the memory is kept all the same.
+    ``embedding`` is None while it is pending (the model failed or was not ready): the memory is stored all the same.
     ``occurred_at`` is when it happened, ``created_at`` when it was stored; `revision` counts its changes from 1. ``is_pruned``
-    marks one that was hidden only to make room, which is kept for longer than what was forgotten.
+    marks a memory that was hidden only to free space, which is kept longer than a forgotten one.
     """
 
     memory_id: MemoryId
@@ -173,7 +173,7 @@ class MemoryRecord(MemoryDetails):
 
     @property
     def tag_keys(self) -> frozenset[str]:
-        """The folded tags by which this memory is matched, its speaker and conversation among them."""
+        """The folded tags that this memory is matched by, including its speaker and conversation."""
         return tag_keys(self.tags, self.speaker, self.conversation_id)
 
 
@@ -214,24 +214,24 @@ FIELDS: Mapping[str, MemoryField] = {
         MemoryField("embedding", _T.VECTORS, "Its vectors", is_exported=False),
     )
 }  # fmt: skip
-"""Every field of a memory: the one description that documents, updates, exports, imports, filters and schemas are made from. A new text or
-number is a row here and an attribute of `MemoryDetails`; where it is filtered by, of `Filter` and `IndexRow` too."""
+"""Every field of a memory: the single description that documents, updates, exports, imports, filters and schemas are derived from. A new
+string or number is a row here and an attribute of `MemoryDetails`; if it can be filtered by, of `Filter` and `IndexRow` too."""
 
 DETAILS = tuple(FIELDS[one.name] for one in fields(MemoryDetails))
 FILTERED: Mapping[str, FieldFilter] = {spec.name: spec.filter for spec in FIELDS.values() if spec.filter is not None}
-"""The fields that a filter may ask for by a value of their own; an index has a column for each."""
+"""The fields that can be filtered by value; an index has a column for each."""
 FILTERED_TEXTS = {name: by for name, by in FILTERED.items() if FIELDS[name].type is FieldType.TEXT}
 FILTERED_NUMBERS = {name: by for name, by in FILTERED.items() if FIELDS[name].type is FieldType.NUMBER}
 
 
 def get_details(memory: MemoryDetails) -> dict[str, Any]:
-    """Return what is said about a memory, by field; what is not said is left out."""
+    """Return the details of a memory by field, without those that are None."""
     return {one.name: value for one in DETAILS if (value := getattr(memory, one.name)) is not None}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexRow:
-    """What a sidecar keeps of one live memory: all that filters ask for, and its vectors, but no text."""
+    """The entry of one live memory in an index: its filterable fields and its vectors, but no text."""
 
     memory_id: MemoryId
     scope_id: ScopeId
@@ -249,7 +249,7 @@ class IndexRow:
 
     @classmethod
     def of(cls, memory: MemoryRecord) -> IndexRow:
-        """Take from *memory* what a sidecar keeps."""
+        """Return the index entry of *memory*."""
         return cls(*_indexed(memory))
 
 
@@ -258,13 +258,13 @@ _indexed = operator.attrgetter(*(one.name for one in fields(IndexRow)))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexBatch:
-    """Many rows, column by column, each memory at most once: place *i* of every column belongs to the same memory.
+    """Many rows as columns, each memory at most once: position *i* of every column belongs to the same memory.
 
-    Why beside `IndexRow`: when a million memories are read, making objects of each takes longer than all else.
+    Why in addition to `IndexRow`: when a million memories are read, creating an object for each takes longer than everything else.
 
-    ``keys`` are the twelve bytes that an id writes in hexadecimal, times are milliseconds from 1970, ``tag_keys`` have each key once.
-    ``values`` has a column for each of `FILTERED`, by its name; a number that is not there is NaN. ``vectors`` are float32,
-    little-endian, one after the other: as many as ``windows`` says, of the space in ``spaces``; empty, 0 and None for a memory without.
+    ``keys`` are the ids as twelve bytes, times are milliseconds since 1970, ``tag_keys`` have no duplicates. ``values`` has a column for
+    each of `FILTERED`, by its name; a missing number is NaN. ``vectors`` are concatenated little-endian float32: as many as ``windows``
+    says, of the space in ``spaces``; empty, 0 and None for a memory without vectors.
     """
 
     keys: Sequence[bytes]
@@ -282,7 +282,7 @@ class IndexBatch:
         return len(self.keys)
 
     def memory_ids(self) -> list[MemoryId]:
-        """Write the keys as ids."""
+        """Return the keys as ids."""
         return [MemoryId(key.hex()) for key in self.keys]
 
     def take(self, places: Sequence[int]) -> IndexBatch:
@@ -294,7 +294,7 @@ class IndexBatch:
 
 
 class TagsMode(enum.Enum):
-    """How several tags narrow a search."""
+    """How several tags are combined in a filter."""
 
     ALL = "all"
     ANY = "any"
@@ -302,9 +302,9 @@ class TagsMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a memory must be to be considered at all; every part that is given narrows.
+    """Conditions on memories, combined by AND; None, or an empty ``tag_keys``, is no condition.
 
-    ``scope_ids`` None means every scope that is not archived; empty means none. ``tag_keys`` are folded (`tag_key`).
+    ``scope_ids`` None means every scope that is not archived; empty means no scope. ``tag_keys`` are folded (`tag_key`).
     """
 
     scope_ids: frozenset[ScopeId] | None = None
@@ -322,10 +322,10 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One hit of a recall. ``confidence`` is 0 to 1 and falls with rank; ``window`` is the stretch that matched best.
+    """One hit of a recall. ``confidence`` is 0 to 1 and decreases with rank; ``window`` is the part that matched best.
 
-    ``repeated_at`` are the times of other memories of the same text that collapsed into this hit. ``window`` is None for a text that is
-    short enough to be embedded whole; ``windows`` is their number, 1 where it is not known.
+    ``repeated_at`` are the times of other memories of the same text that were collapsed into this hit. ``window`` is None for a text
+    short enough to be embedded whole; ``windows`` is the number of windows, 1 if unknown.
     """
 
     memory: MemoryRecord
@@ -335,12 +335,12 @@ class Match:
     windows: int = 1
 
 
-MAX_MEMORY_TAGS = 2000  # however they came together; an array of Milvus holds little more
+MAX_MEMORY_TAGS = 2000  # also after merging; an array in Milvus holds little more
 SPEAKER_PREFIXES, CONVERSATION_PREFIXES = ("speaker:", "person:"), ("session:", "conversation:")
 
 
 def tag_key(tag: str) -> str:
-    """Bring *tag* to the key by which it is matched: folded, ``person:`` as ``speaker:``, ``conversation:`` as ``session:``."""
+    """Return the key that *tag* is matched by: folded, ``person:`` as ``speaker:``, ``conversation:`` as ``session:``."""
     folded = fold(tag)
     for prefixes in (SPEAKER_PREFIXES, CONVERSATION_PREFIXES):
         for prefix in prefixes:
@@ -350,7 +350,7 @@ def tag_key(tag: str) -> str:
 
 
 def tag_keys(tags: Sequence[str], speaker: str | None = None, conversation_id: str | None = None) -> frozenset[str]:
-    """Collect the keys of *tags*; a speaker or conversation counts as the tag that means the same."""
+    """Return the keys of *tags*; a speaker or conversation counts as the equivalent tag."""
     keys = {tag_key(tag) for tag in tags}
     if speaker:
         keys.add(SPEAKER_PREFIXES[0] + fold(speaker))
@@ -360,7 +360,7 @@ def tag_keys(tags: Sequence[str], speaker: str | None = None, conversation_id: s
 
 
 def tagged_value(tags: Sequence[str], prefixes: tuple[str, ...]) -> str | None:
-    """Find what a tag such as ``speaker:Ada`` says, as written; None without one."""
+    """Return the value of the first tag with one of *prefixes*, such as ``speaker:Ada``, as written, or None."""
     for tag in tags:
         for prefix in prefixes:
             if tag.strip().casefold().startswith(prefix) and (value := tag.strip()[len(prefix) :].strip()):
@@ -369,14 +369,14 @@ def tagged_value(tags: Sequence[str], prefixes: tuple[str, ...]) -> str | None:
 
 
 FactId = NewType("FactId", str)
-"""24 hexadecimal digits, a MongoDB ObjectId in text."""
+"""24 hexadecimal digits: a MongoDB ObjectId as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A triple of the temporal knowledge graph: *subject* *predicate* *object*, true from ``valid_from`` up to ``valid_to``.
 
-    ``valid_to`` None means that it still holds. ``confidence`` is 0 to 1, ``provenance`` says where it is known from.
+    ``valid_to`` None means that it is still true. ``confidence`` is 0 to 1, ``provenance`` is its source.
     """
 
     fact_id: FactId
@@ -392,7 +392,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A relation between two memories, from one to the other; the same three parts are the same link."""
+    """A directed relation between two memories, identified by both ids and the relation."""
 
     from_id: MemoryId
     to_id: MemoryId

@@ -1,8 +1,8 @@
-"""Unicode's normalization forms in linear time. The one caller of ``unicodedata.normalize``. Standard library only.
+"""Unicode normalization in linear time. The only caller of ``unicodedata.normalize``. Standard library only.
 
-Why not that function alone: it sorts the combining marks of a letter by insertion, which is quadratic in their number and keeps the
-interpreter's lock, so one text of 80 kB of marks out of order held every client up for seconds. Long runs are sorted here first. The result
-is the same for every text (canonical ordering is a stable sort, UAX #15), so hashes and ids made of normalized texts stay what they are.
+Why not that function alone: it sorts the combining marks of a letter by insertion, which is quadratic in their number and holds the
+GIL, so one text of 80 kB of unordered marks blocked every client for seconds. Long runs are sorted here first. The result
+is the same for every text (canonical ordering is a stable sort, UAX #15), so hashes and ids of normalized texts do not change.
 The Stream-Safe Text Format (UAX #15, section 13) inserts a joiner after 30 marks instead, which would change them.
 """
 
@@ -14,25 +14,25 @@ from functools import lru_cache
 from typing import Literal
 
 Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
-_MAYBE_SEEN = ("Co", "Cn")  # private use, and what Unicode does not know yet: a font may show it
+_MAYBE_SEEN = ("Co", "Cn")  # private use, and unassigned: a font may display it
 
 MAX_RUN = 30
-"""Marks in a row that are left to the library: no writing needs more on one letter, says the Stream-Safe Text Format."""
+"""Longest run of marks left to the library: no script needs more on one letter, according to the Stream-Safe Text Format."""
 
 
 def normalize(form: Form, text: str) -> str:
-    """Return *text* in the normalization form *form*, as ``unicodedata.normalize`` does."""
+    """Return *text* in the normalization form *form*, like ``unicodedata.normalize``."""
     if text.isascii():
         return text
     decomposition: Form = "NFKD" if form in ("NFKC", "NFKD") else "NFD"
-    # Every longer run covers one of these places; few texts have a mark at any of them.
+    # Every longer run covers one of these positions; few texts have a mark at any of them.
     if any(_get_marks(character, decomposition) for character in set(text[MAX_RUN :: MAX_RUN + 1])):
         text = _sort_long_runs(text, decomposition)
     return unicodedata.normalize(form, text)
 
 
 def is_blank(text: str) -> bool:
-    """True if *text* has nothing that can be seen: blanks, control characters and marks of format, such as the zero width space."""
+    """True if *text* has no visible characters: only white space, control and format characters, such as the zero width space."""
     return all(_is_unseen(character) for character in text[:MAX_RUN]) and all(map(_is_unseen, set(text)))
 
 
@@ -54,7 +54,7 @@ def _sort_long_runs(text: str, decomposition: Form) -> str:
 
 
 def _find_long_runs(text: str, decomposition: Form) -> Iterator[tuple[int, int]]:
-    """Return start and end of every run of more than `MAX_RUN` characters that are marks alone."""
+    """Yield start and end of every run of more than `MAX_RUN` marks."""
     end = 0
     for position in range(MAX_RUN, len(text), MAX_RUN + 1):
         if position < end or not _get_marks(text[position], decomposition):
@@ -70,6 +70,6 @@ def _find_long_runs(text: str, decomposition: Form) -> Iterator[tuple[int, int]]
 
 @lru_cache(maxsize=4096)
 def _get_marks(character: str, decomposition: Form) -> str:
-    """Return the combining marks that *character* is decomposed to; nothing if anything else is among them."""
+    """Return the combining marks that *character* decomposes to, or "" if the decomposition contains anything else."""
     marks = unicodedata.normalize(decomposition, character)
     return marks if all(map(unicodedata.combining, marks)) else ""

@@ -1,6 +1,6 @@
-"""Where a home folder is and what lies in it; standard library only, for the thin client uses it too.
+"""Location and layout of a home folder. Standard library only: the thin client uses it too.
 
-`INFINITE_MEMORY_HOME` decides everything. Without it the platform's data folder is the home.
+`INFINITE_MEMORY_HOME` sets the home; the default is the platform's data folder.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import NamedTuple
 from infinite_memory.errors import ConfigError
 
 HOME_VARIABLE = "INFINITE_MEMORY_HOME"
-PAGE_PORT_FILE = "page.port"  # where `open` found a free port last
+PAGE_PORT_FILE = "page.port"  # the last free port found by `open`
 SOCKET_PATH_LIMIT = 100  # bytes; sockaddr_un holds 108 on Linux and 104 on macOS
 _CHECKOUT = Path(__file__).resolve().parent.parent
 CHECKOUT_CONFIG_FILE = _CHECKOUT / "config" / "infinite-memory.toml"
-"""Settings of a checkout, below those of its homes; an installed package has no such file."""
+"""Settings of a checkout, overridden by those of its homes; an installed package has no such file."""
 
 
-class Home(NamedTuple):  # no dataclass: importing those costs the thin client 10 ms and 2 MB
-    """The folders of one memory. ``explicit`` tells whether the user named the home."""
+class Home(NamedTuple):  # not a dataclass: importing `dataclasses` costs the thin client 10 ms and 2 MB
+    """The folders of one memory. ``explicit``: whether the user named the home."""
 
     path: Path
     explicit: bool
@@ -42,13 +42,13 @@ class Home(NamedTuple):  # no dataclass: importing those costs the thin client 1
 
     @property
     def backups(self) -> Path:
-        """Backup files. A checkout that runs without a named home keeps them in its own ``backups/``."""
+        """Backup files. A checkout without a named home keeps them in its own ``backups/``."""
         if not self.explicit and (_CHECKOUT / "setup.cfg").is_file() and (_CHECKOUT / "backups").is_dir():
             return _CHECKOUT / "backups"
         return self.path / BACKUPS
 
     def backup_folder(self, named: str | None) -> Path:
-        """Return the folder that the setting ``backup.folder`` names, seen from the home, or `backups` where it names none."""
+        """Return the folder of the setting ``backup.folder``, relative to the home, or `backups` if it is not set."""
         return self.path / Path(named).expanduser() if named else self.backups
 
     @property
@@ -57,7 +57,7 @@ class Home(NamedTuple):  # no dataclass: importing those costs the thin client 1
         return self.path / "config.toml"
 
     def make(self) -> None:
-        """Create the home and its folders, for the owner alone."""
+        """Create the home and its folders, private to the owner."""
         make_home(self.path)
         for folder in (self.sidecars, self.logs, self.backups):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def find_home(environ: Mapping[str, str]) -> Home:
     """Return the home that *environ* names; nothing is created."""
     try:
         default = _platform_data_folder(environ)
-    except RuntimeError:  # neither HOME nor an entry in the system's list of users, as in some containers
+    except RuntimeError:  # neither HOME nor a passwd entry, as in some containers
         default = None
     named = environ.get(HOME_VARIABLE)
     if named:
@@ -75,7 +75,7 @@ def find_home(environ: Mapping[str, str]) -> Home:
             path = Path(named).expanduser().absolute()
         except (RuntimeError, OSError) as exc:
             raise ConfigError(f"{HOME_VARIABLE} = {named!r}: write the path in full, {exc}") from None
-        # The daemon of the default home is started with its path in the variable: that is the same home, not a named one.
+        # The daemon of the default home is started with its path in the variable: that is not a named home.
         return Home(path, explicit=path != default)
     if default is None:
         raise ConfigError(
@@ -85,7 +85,7 @@ def find_home(environ: Mapping[str, str]) -> Home:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return where is kept what can be made again, models above all, once for all homes of a user; nothing is created.
+    """Return the cache folder, mainly for models, shared by all homes of a user; nothing is created.
 
     Raises:
         ConfigError: the user has no home folder, and no home is named.
@@ -97,14 +97,14 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 BACKUPS = "backups"
-"""The one part of a home that may be another user's: whoever writes there passes nothing off for a backup where a secret is set."""
+"""The one part of a home that may belong to another user: if a secret is set, writers there cannot forge a backup."""
 
 
 def make_home(path: Path) -> None:
-    """Make a home, or close one that is open to others, before anything in it is used.
+    """Create a home, or make an existing one private, before anything in it is used.
 
     Raises:
-        OSError: it cannot be made, or is refused as by `check_home`.
+        OSError: it cannot be created, or is refused as by `check_home`.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_home_owner(path)
@@ -114,8 +114,8 @@ def make_home(path: Path) -> None:
 
 
 def check_home(path: Path) -> None:
-    """Refuse a home that somebody else made, or in which something is another user's, who put it there while the home was open to others:
-    a settings file, a token that they know, a link. One that does not exist yet is in order.
+    """Refuse a home that belongs to another user, or contains something of theirs, put there while the home was writable for others:
+    a settings file, a token that they know, a link. A home that does not exist yet is accepted.
 
     Raises:
         PermissionError: it, or something in it, belongs to another user.
@@ -128,15 +128,15 @@ def check_home(path: Path) -> None:
     except OSError:
         return
     for part in parts:
-        with contextlib.suppress(FileNotFoundError):  # a daemon that runs makes and removes files
+        with contextlib.suppress(FileNotFoundError):  # a running daemon creates and removes files
             if part.name != BACKUPS and (uid := part.lstat().st_uid) not in own:
                 raise PermissionError(errno.EPERM, f"{part.name!r} in it belongs to another user ({_user_name(uid)})")
 
 
 def check_home_owner(path: Path) -> None:
-    """Refuse a home that somebody else made; one that does not exist yet is in order.
+    """Refuse a home that belongs to another user; one that does not exist yet is accepted.
 
-    Root may use a home that belongs to another user (a folder that is bound into a container, say) where only root could have put it.
+    Root may use a home of another user (a folder mounted into a container, for example) if only root could have put it there.
 
     Raises:
         PermissionError: it belongs to another user.
@@ -165,7 +165,7 @@ def _user_name(uid: int) -> str:
 
 
 def is_safe_folder(folder: Path) -> bool:
-    """True if no other user but root can exchange what this user puts into *folder*, by any folder above it either."""
+    """True if no other user except root can replace this user's files in *folder*, including by way of a parent folder."""
     own = (0, os.geteuid())
     try:
         real = folder.resolve(strict=True)
@@ -174,22 +174,22 @@ def is_safe_folder(folder: Path) -> bool:
         return False
     for status in statuses:
         by_all = status.st_mode & stat.S_IWOTH
-        by_group = status.st_mode & stat.S_IWGRP and status.st_uid != os.geteuid()  # of its own the user decides
+        by_group = status.st_mode & stat.S_IWGRP and status.st_uid != os.geteuid()  # in its own, the user decides
         if status.st_uid not in own or ((by_all or by_group) and not status.st_mode & stat.S_ISVTX):
             return False
     return True
 
 
 def check_private_folder(folder: Path) -> None:
-    """Refuse a folder in which another user but root can exchange, or make beforehand, what this user runs from it.
+    """Refuse a folder in which another user except root could replace, or create first, files that this user executes.
 
     Raises:
-        PermissionError: it belongs to somebody else, others may write to it, or a folder above it lets them exchange it.
-        OSError: it is not there.
+        PermissionError: it belongs to another user, others may write to it, or a parent folder lets them replace it.
+        OSError: it does not exist.
     """
     if os.name != "posix":
         return
-    # A sticky folder keeps others from exchanging what is there, not from being the first.
+    # The sticky bit keeps others from replacing files, not from creating them first.
     if folder.stat().st_mode & stat.S_IWOTH or not is_safe_folder(folder):
         raise PermissionError(
             errno.EPERM, "another user of this machine can write to it, or to a folder above it", str(folder)
@@ -197,20 +197,21 @@ def check_private_folder(folder: Path) -> None:
 
 
 def make_own_folder(folder: Path) -> None:
-    """Make a private folder in a place that all share, where somebody else may have put another thing of that name.
+    """Create a private folder in a shared folder, where another user may have created something of that name.
 
     Raises:
-        OSError: it cannot be made, or what is there is no folder (a link to one, say) or belongs to somebody else.
+        OSError: it cannot be created, or the name is taken by something else than a folder (a link to one, for example), or by a folder
+            of another user.
     """
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True)
-    if os.name != "posix":  # who may write to it, its access list says
+    if os.name != "posix":  # its access list controls who may write to it
         if not stat.S_ISDIR(folder.lstat().st_mode):
             raise PermissionError(errno.EPERM, f"{folder} should be a folder, and is not", str(folder))
         return
     if not _is_own_folder(folder):
         raise PermissionError(errno.EPERM, f"{folder} should be a folder of this user, and is not", str(folder))
-    # By its descriptor: a link could take its place between the look and the use.
+    # By descriptor: a link could replace it between check and use.
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(descriptor).st_uid != os.geteuid():
@@ -221,10 +222,10 @@ def make_own_folder(folder: Path) -> None:
 
 
 def check_socket(path: Path, home: Path) -> None:
-    """Refuse a socket that somebody else may have put there, before anything is said over it.
+    """Refuse a socket that another user may have created, before anything is sent over it.
 
     Raises:
-        OSError: it is no socket of this user's, or lies in a folder that others can write to.
+        OSError: it is not a socket of this user, or is in a folder that others can write to.
     """
     status = path.lstat()
     if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.geteuid():
@@ -242,14 +243,14 @@ def check_socket(path: Path, home: Path) -> None:
 
 
 def place_of_socket(folder: Path, name: str) -> Path:
-    """Choose the folder of a socket called *name*: *folder*, or one of its own in the user's runtime folder if the path is too long.
+    """Return the folder for a socket called *name*: *folder*, or a separate one in the user's runtime folder if the path is too long.
 
     Raises:
         OSError: no path is short enough.
     """
     if len(os.fsencode(folder / name)) <= SOCKET_PATH_LIMIT:
         return folder
-    import hashlib  # here: only some need these, and a client is to be small
+    import hashlib  # lazily: few need these, and a client must be small
     import tempfile
 
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
@@ -257,7 +258,7 @@ def place_of_socket(folder: Path, name: str) -> Path:
     bases = [Path(base) for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp") if base]
     # A runtime folder may be another user's: `sudo` keeps the variable.
     for base in (base.resolve() for base in bases if base.is_absolute() and base.is_dir() and is_safe_folder(base)):
-        # The second where somebody else took the first: all may write here.
+        # The second if another user took the first: anybody may write here.
         for place in (base / mine / digest, base / f"{mine}-{digest}"):
             fits = len(os.fsencode(place / name)) <= SOCKET_PATH_LIMIT
             if fits and _is_free_or_own(place.parent if place.parent != base else place):
@@ -269,22 +270,22 @@ def place_of_socket(folder: Path, name: str) -> Path:
 
 
 def http_socket_name(port: int) -> str:
-    """Return the name of the Unix socket at which the HTTP server of a port listens as well."""
+    """Return the name of the Unix socket on which the HTTP server of a port listens too."""
     return f"http-{port}.sock"
 
 
 def _shared_name() -> str:
-    """Return the name of the folder in which all homes of this user have theirs."""
+    """Return the name of the parent folder for the socket folders of all homes of this user."""
     return f"infinite-memory-{os.geteuid()}"
 
 
 def unusable(home: Path, exc: OSError) -> str:
-    """Return an error that names the folder that cannot be used: the home, or another that is not to blame on it."""
+    """Return an error message that names the unusable path: the home, a part of it, or another path."""
     said = exc.strerror or str(exc)
     if exc.filename is None or not isinstance(exc.filename, str):
         return f"the home {home} cannot be used: {said}"
     if Path(exc.filename) != home and Path(exc.filename).is_relative_to(home):
-        named = exc.filename2 if isinstance(exc.filename2, str) else exc.filename  # of two, what was to be replaced
+        named = exc.filename2 if isinstance(exc.filename2, str) else exc.filename  # of two, the one to be replaced
         part = Path(named).relative_to(home) if Path(named).is_relative_to(home) else named
         return f"the home {home} cannot be used: {str(part)!r} in it: {said}"
     if home.is_relative_to(exc.filename):
@@ -306,7 +307,7 @@ def _is_own_folder(folder: Path) -> bool:
 
 
 def make_socket_folder(folder: Path) -> None:
-    """Make the folder that `place_of_socket` chose in the user's runtime folder.
+    """Create the folder that `place_of_socket` chose in the user's runtime folder.
 
     Raises:
         OSError: as in `make_own_folder`.
@@ -317,13 +318,13 @@ def make_socket_folder(folder: Path) -> None:
 
 
 def remove_socket_folder(folder: Path) -> None:
-    """Take away a folder that `place_of_socket` chose in the user's runtime folder, if nothing is in it any more."""
+    """Remove a folder that `place_of_socket` chose in the user's runtime folder, if it is empty."""
     if not (folder.name.startswith(_shared_name()) or folder.parent.name == _shared_name()):
-        return  # a home is no folder for sockets alone
+        return  # a home is not a socket folder
     with contextlib.suppress(OSError):
         folder.rmdir()
         if folder.parent.name == _shared_name():
-            folder.parent.rmdir()  # unless other homes have theirs in it
+            folder.parent.rmdir()  # fails if other homes have theirs in it
 
 
 def _platform_data_folder(environ: Mapping[str, str]) -> Path:

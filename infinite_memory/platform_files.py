@@ -1,9 +1,9 @@
-"""What differs between systems about files: opening without waiting, locks, replacing a file that somebody reads, and free space.
+"""Platform differences for files: non-blocking open, locks, replacing a file that is being read, and free space.
 
 POSIX locks a whole file by ``flock``; Windows locks its first byte and gives up waiting after ten seconds, so waiting is done here. It
-also refuses to replace a file that another process has open, mostly for the moment of a read. Standard library only: clients and
-hooks import this. The part for Windows was never run there; `tests/unit/test_platforms.py` runs it with a stand-in for ``msvcrt`` of the
-documented behaviour.
+also refuses to replace a file that another process has open, usually for the duration of a read. Standard library only: clients and
+hooks import this. The Windows code was never run there; `tests/unit/test_platforms.py` runs it with a fake ``msvcrt`` that behaves as
+documented.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 REPLACE_AGAIN_S = 0.05
-REPLACE_S = 1.0  # how long a reader is waited for
+REPLACE_S = 1.0  # how long to wait for a reader
 _LOCK_AGAIN_S = 0.05
-MAX_TEXT_BYTES = 16 << 20  # of a file that is read whole for its text: settings, records, files of clients
+MAX_TEXT_BYTES = 16 << 20  # of a text file that is read whole: settings, records, files of clients
 RESERVE_BYTES, RESERVE_SHARE = 256 << 20, 10
-"""Of the disk of a folder that we write large files to so much, or a tenth of the disk, stays free: on a full one the database ends."""
+"""Free space kept on disks that we write large files to: this, or a tenth of a smaller disk. The database exits on a full disk."""
 
 
 def open_regular(file: Path, *, follow_links: bool = True) -> BinaryIO:
-    """Open a regular file for reading; never waits, as the opening of a pipe or device may.
+    """Open a regular file for reading; never blocks, as opening a pipe or device may.
 
     Raises:
-        OSError: it cannot be read, or is a folder, pipe, socket or device, or a link where links are not followed.
+        OSError: it cannot be read, or is a folder, pipe, socket or device, or a link and links are not followed.
     """
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= 0 if follow_links else getattr(os, "O_NOFOLLOW", 0)
@@ -42,11 +42,11 @@ def open_regular(file: Path, *, follow_links: bool = True) -> BinaryIO:
 
 
 def read_regular_text(file: Path, *, follow_links: bool = True, limit_bytes: int = MAX_TEXT_BYTES) -> str:
-    """Read a regular file's text in UTF-8, with or without a mark of the byte order.
+    """Read a regular file as UTF-8, with or without a byte order mark.
 
     Raises:
         OSError: as `open_regular`, or it is larger than *limit_bytes*.
-        UnicodeDecodeError: it is no UTF-8.
+        UnicodeDecodeError: it is not UTF-8.
     """
     with open_regular(file, follow_links=follow_links) as opened:
         data = opened.read(limit_bytes + 1)
@@ -56,7 +56,7 @@ def read_regular_text(file: Path, *, follow_links: bool = True, limit_bytes: int
 
 
 def check_regular(file: Path) -> None:
-    """Refuse to write to what is not a regular file, which may wait for ever; a file that does not exist yet is in order.
+    """Refuse a path that is not a regular file, as writing to it may block forever; a file that does not exist yet is accepted.
 
     Raises:
         OSError: it is a folder, pipe, socket or device.
@@ -66,7 +66,7 @@ def check_regular(file: Path) -> None:
 
 
 def lock_file(descriptor: int, *, wait: bool) -> bool:
-    """Take an exclusive lock on an open file, which closing it gives back; False where another has it and *wait* is not set."""
+    """Take an exclusive lock on an open file, released by closing it; False if another process holds it and *wait* is false."""
     try:
         import fcntl
     except ImportError:
@@ -93,10 +93,10 @@ def _lock_byte(descriptor: int, *, wait: bool) -> bool:
 
 
 def replace_file(source: Path, target: Path, *, system: str = os.name) -> None:
-    """Put *source* in the place of *target*, at once for every reader.
+    """Replace *target* with *source* atomically.
 
     Raises:
-        OSError: it cannot be done; on Windows, that somebody has *target* open for longer than `REPLACE_S`.
+        OSError: it failed; on Windows also if *target* stays open in another process for longer than `REPLACE_S`.
     """
     deadline = time.monotonic() + REPLACE_S
     while True:
@@ -111,10 +111,10 @@ def replace_file(source: Path, target: Path, *, system: str = os.name) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for the user alone, whatever the umask leaves to others.
+    """Create a folder and its missing parents, all private to the user, whatever the umask is.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     for one in reversed([folder, *folder.parents]):
         if not one.is_dir():
@@ -122,7 +122,7 @@ def make_folder(folder: Path) -> None:
 
 
 def set_file_aside(file: Path, other: Path) -> bool:
-    """Rename a file over *other*; False where Windows keeps it in its place, because somebody has it open."""
+    """Rename a file over *other*; False if Windows refuses because it is open."""
     try:
         file.replace(other)
     except PermissionError:
@@ -133,24 +133,24 @@ def set_file_aside(file: Path, other: Path) -> bool:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return how many bytes this user may still write to the disk of a folder.
+    """Return the free space for this user on the disk of a folder, in bytes.
 
     Raises:
-        OSError: the folder is not there.
+        OSError: the folder does not exist.
     """
-    import shutil  # a hook has no need of it
+    import shutil  # lazily: hooks do not need it
 
     return shutil.disk_usage(folder).free
 
 
 def find_shortage(folder: Path, size: int = 0, *, name: str | None = None) -> str | None:
-    """Return why *size* more bytes must not be written into a folder: its disk would be nearly full. None where it has room.
+    """Return why *size* more bytes must not be written into a folder: its disk would be nearly full. None if there is enough space.
 
     Args:
-        name: What the folder is called; by default its whole path.
+        name: The folder's name in the message; by default its full path.
 
     Raises:
-        OSError: the folder is not there.
+        OSError: the folder does not exist.
     """
     import shutil
 

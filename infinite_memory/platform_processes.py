@@ -1,9 +1,9 @@
-"""Starting a process that outlives the one that starts it, on every system. Standard library only: hooks import this.
+"""Starts processes that outlive their parent, on every platform. Standard library only: hooks import this.
 
-POSIX has sessions: a process of a new one gets no signal of the terminal. Windows has none; a process shares the console of its parent, is
-interrupted and closed with it, and ends with the job that a client may have put its servers into. So there it is started without a console,
-in a process group of its own and outside of the job where the job lets it go. Never run on Windows; `tests/unit/test_platforms.py` looks at
-the flags, whose values are those of ``winbase.h``.
+POSIX has sessions: a process in a new one gets no signals from the terminal. On Windows a process shares the console of its parent, is
+interrupted and closed with it, and ends with the job object that a client may have put its servers into. So there it is started without
+a console, in its own process group, and outside of the job if the job allows that. Never run on Windows; `tests/unit/test_platforms.py`
+checks the flags, whose values are those of ``winbase.h``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CREATE_NO_WINDOW = 0x08000000
 
 
 def detaching_options(system: str = os.name) -> list[dict[str, Any]]:
-    """Return the arguments of `subprocess.Popen` that detach a process; where the first are refused, the next are tried."""
+    """Return alternative `subprocess.Popen` arguments that detach a process, in the order to try them."""
     if system != "nt":
         return [{"start_new_session": True}]
     flags = CREATE_NEW_PROCESS_GROUP | CREATE_NO_WINDOW
@@ -29,10 +29,10 @@ def detaching_options(system: str = os.name) -> list[dict[str, Any]]:
 
 
 def start_detached(command: Sequence[str], *, system: str = os.name, **options: Any) -> subprocess.Popen[bytes]:
-    """Start a process that goes on when this one, its terminal or its window ends.
+    """Start a process that survives the end of this one, its terminal or its window.
 
     Args:
-        options: More arguments of `subprocess.Popen`.
+        options: Further arguments of `subprocess.Popen`.
 
     Raises:
         OSError: it cannot be started.
@@ -43,6 +43,6 @@ def start_detached(command: Sequence[str], *, system: str = os.name, **options: 
     for first in firsts:
         try:
             return subprocess.Popen(command, **options, **first)
-        except PermissionError:  # the job lets no process go
+        except PermissionError:  # the job does not allow breakaway
             continue
     return subprocess.Popen(command, **options, **last)

@@ -1,7 +1,7 @@
-"""Keeps secrets out of what is written for anybody to read: replies, logs, errors, status. Standard library only.
+"""Redacts secrets in replies, logs, errors and status. Standard library only.
 
-Settings are marked secret once, in `config`. Their values are remembered here as they are read, whatever way they came, and leave the
-texts of our errors and log lines; user name and password of any URL leave them too, remembered or not.
+Settings are marked secret once, in `settings`. Their values are registered here as they are loaded, from whatever source, and redacted
+in our errors and log lines; user name and password of any URL are redacted too, registered or not.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import re
 from urllib.parse import unquote
 
 HIDDEN = "***"
-_MIN_CHARS = 4  # a shorter secret would take ordinary words along
-# The look behind keeps it linear: without it a long run of letters before "://" is read again from each of them.
+_MIN_CHARS = 4  # redacting a shorter secret would hit ordinary words
+# The lookbehind keeps it linear: without it, a long run of letters before "://" is scanned again from each of them.
 _USERINFO = re.compile(r"((?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]*://)[^\s/?#'\"<>@]*@(?:[^\s/?#'\"<>@]*@)*")
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<user>[^@/?#]*@)?"
@@ -22,7 +22,7 @@ _secrets: set[str] = set()
 
 
 def hide(value: object) -> str:
-    """Return a secret as it may be shown: of a URL scheme, hosts and path, of anything else nothing."""
+    """Return a secret in a form that can be shown: scheme, hosts and path of a URL, nothing of anything else."""
     url = _URL.fullmatch(str(value))
     if url is None:
         return HIDDEN
@@ -31,7 +31,7 @@ def hide(value: object) -> str:
 
 
 def remember(value: object) -> None:
-    """Keep a secret, and the parts of a URL that are secret by themselves, out of texts from now on."""
+    """Register a secret, and the secret parts of a URL, for redaction."""
     if not isinstance(value, str) or not value.strip():
         return
     parts = {value}
@@ -46,13 +46,13 @@ def remember(value: object) -> None:
             if re.search(r"pass|token|secret|key|properties", name, re.IGNORECASE):
                 parts |= {option, option.rpartition(":")[2]}
     if sign and HIDDEN not in hide(value):
-        parts.discard(value)  # a URL without anything secret in it
+        parts.discard(value)  # a URL without secrets
     parts |= {unquote(part) for part in parts}
     _secrets.update(part for part in parts if len(part) >= _MIN_CHARS)
 
 
 def redacted(text: str) -> str:
-    """Return *text* without what is secret."""
+    """Return *text* with all secrets redacted."""
     if "://" in text:
         text = _USERINFO.sub(rf"\g<1>{HIDDEN}@", text)
     for secret in sorted(_secrets, key=len, reverse=True):

@@ -1,8 +1,8 @@
-"""Every setting of ours: its section, default, bounds, and the words that documents and errors have for it.
+"""Definitions of all settings: section, default, bounds, and the description for documents and errors.
 
-A setting is either the daemon's (model, MongoDB, ports) or marked ``per_session``: the latter belong to one client and travel with
-its connection. `config` reads and checks them; ``config/infinite-memory.toml`` documents every default, and a test holds the two
-together. Settings of a contract's own are in its ``spec.py``.
+A setting either applies to the daemon (model, MongoDB, ports) or is marked ``per_session``: it then belongs to one client and is sent
+with its connection. `config` loads and validates them; ``config/infinite-memory.toml`` documents every default, and a test keeps the
+two in sync. A contract's own settings are in its ``spec.py``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a text must look, and how that is said."""
+    """A pattern that a string must match, and its description."""
 
     pattern: re.Pattern[str]
     expected: str
 
 
-# Reserved are the words that `store.scope_cache` gives a meaning of their own.
+# Reserved: the words with a special meaning in `store.scope_cache`.
 SCOPE_NAME = Form(
     re.compile(r"\s*(?!(?:all|null)\s*$)\S.{0,255}\s*", re.IGNORECASE | re.DOTALL),
     "a scope's name of 1 to 256 characters; ALL and null are reserved",
@@ -58,18 +58,18 @@ MILVUS_URI = Form(
 
 
 def split_list(text: str) -> list[str]:
-    """Return the parts of a setting with commas between."""
+    """Return the items of a comma-separated setting."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _setting(default: Any, about: str, **checks: Any) -> Any:
-    """Describe a setting. ``secret=True`` hides its value wherever it would be shown, and in errors and logs."""
+    """Define a setting. ``secret=True`` redacts its value wherever it is shown, and in errors and logs."""
     return dataclasses.field(default=default, metadata={"about": about, **checks})
 
 
 @dataclass(frozen=True, slots=True)
 class MongodbSettings:
-    """Which MongoDB keeps the documents."""
+    """The MongoDB that stores the documents."""
 
     uri: str | None = _setting(
         None, "A MongoDB server of yours; without it InfiniteMemory runs its own", form=MONGODB_URI, secret=True
@@ -88,7 +88,7 @@ class MongodbSettings:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingSettings:
-    """Which model turns texts into vectors."""
+    """The embedding model."""
 
     model: str = _setting("all-MiniLM-L6-v2", "Name or path of the embedding model")
     truncate_dim: int | None = _setting(None, "Cut vectors to this many dimensions", low=8)
@@ -106,7 +106,7 @@ class EmbeddingSettings:
 
 @dataclass(frozen=True, slots=True)
 class ScopesSettings:
-    """Where memories go when a request does not say."""
+    """The scope of memories if a request names none."""
 
     default: str = _setting("Global", "Scope that is active when a session starts", per_session=True, form=SCOPE_NAME)
     auto_create: bool = _setting(True, "Whether storing into an unknown scope creates it", per_session=True)
@@ -114,14 +114,14 @@ class ScopesSettings:
 
 @dataclass(frozen=True, slots=True)
 class TimeSettings:
-    """How time in words is read."""
+    """Parsing of time expressions."""
 
     zone: str | None = _setting(None, "IANA name of your time zone; default: the system's", per_session=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RecallSettings:
-    """How long a request may wait."""
+    """Ranking of results, and how long a request may wait."""
 
     wait_s: float = _setting(20.0, "Longest wait for a model or index that is still loading, in seconds", low=0.0)
     model_wait_s: float = _setting(
@@ -134,7 +134,7 @@ class RecallSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitsSettings:
-    """The largest that is accepted."""
+    """Maximum sizes of input."""
 
     line_bytes: int = _setting(16 * MIB, "One request line, in bytes", low=1024, per_session=True)
     text_bytes: int = _setting(MIB, "The text of a memory, in bytes of UTF-8", low=1, per_session=True)
@@ -154,14 +154,14 @@ class LimitsSettings:
 
 @dataclass(frozen=True, slots=True)
 class SidecarSettings:
-    """How often derived files are written."""
+    """How often derived files are saved."""
 
     save_every_s: float = _setting(60.0, "Longest time that a change stays out of the saved files, in seconds", low=1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """What finds memories by meaning, filters and times."""
+    """The engine of the vector index."""
 
     engine: str = _setting(
         "faiss", "faiss: files in the home; milvus: a server that machines may share", choices=("faiss", "milvus")
@@ -178,7 +178,7 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """What is cleaned away, and when."""
+    """What is removed, and when."""
 
     purge_deleted_days: int = _setting(30, "Days after which soft-deleted memories are removed for good", low=1)
     purge_pruned_days: int | None = _setting(
@@ -197,7 +197,7 @@ class RetentionSettings:
 
 @dataclass(frozen=True, slots=True)
 class BackupSettings:
-    """When backups are made by themselves, how many are kept, and what locks them."""
+    """When scheduled backups are made, how many are kept, and how they are encrypted."""
 
     time: str | None = _setting("03:00", "Time of the daily backup, HH:MM in your zone; empty: none", form=CLOCK_TIME)
     keep_daily: int = _setting(7, "Days whose newest scheduled backup is kept", low=1)
@@ -212,7 +212,7 @@ class BackupSettings:
 
 @dataclass(frozen=True, slots=True)
 class ImportSettings:
-    """From where memories may be imported."""
+    """The folders that memories may be imported from."""
 
     folders: str | None = _setting(
         None,
@@ -223,7 +223,7 @@ class ImportSettings:
 
 @dataclass(frozen=True, slots=True)
 class CaptureSettings:
-    """What the hooks of assistants store."""
+    """What the assistants' hooks store."""
 
     enabled: bool = _setting(True, "Whether hooks store what is said in sessions", per_session=True)
     digests: bool = _setting(
@@ -238,7 +238,7 @@ class CaptureSettings:
 
 @dataclass(frozen=True, slots=True)
 class HooksSettings:
-    """What the hooks of assistants recall into a session."""
+    """What the assistants' hooks recall into a session."""
 
     start_tokens: int = _setting(
         1500, "Most tokens that a session is given at its start; 0: none", low=0, high=3000, per_session=True
@@ -253,7 +253,7 @@ class HooksSettings:
 
 @dataclass(frozen=True, slots=True)
 class DaemonSettings:
-    """How the daemon lives."""
+    """Lifetime and transport of the daemon."""
 
     idle_exit_s: float = _setting(900.0, "Seconds after its last client when the daemon leaves; 0: never", low=0.0)
     transport: str = _setting("unix", "How clients reach it; tcp is loopback with a token", choices=("unix", "tcp"))
@@ -261,7 +261,7 @@ class DaemonSettings:
 
 @dataclass(frozen=True, slots=True)
 class McpSettings:
-    """What MCP clients see."""
+    """What is offered to MCP clients."""
 
     tools: str = _setting("all", "Which tools are offered; a client pays for each with context",
                           choices=("core", "all"), per_session=True)  # fmt: skip
@@ -291,7 +291,7 @@ class HttpSettings:
 
     @property
     def named_origins(self) -> list[str]:
-        """The origins one by one."""
+        """The origins as a list."""
         return split_list(self.origins)
 
 
@@ -308,7 +308,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What is written to the logs folder."""
+    """Logging."""
 
     level: str = _setting("INFO", "Least severity", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
     file_mb: int = _setting(5, "Size of one log file, in MiB; four are kept", low=1)

@@ -1,4 +1,4 @@
-"""Ending tasks for certain."""
+"""Reliable cancellation of tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 
 async def cancel_and_wait(tasks: Collection[asyncio.Task[None]]) -> None:
-    """Cancel tasks and return when they have ended; asked again, for on Python 3.11 a cancellation can be lost inside `wait_for`."""
+    """Cancel tasks and wait until they end; repeats the request, as Python 3.11 can lose a cancellation inside `wait_for`."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()

@@ -1,7 +1,7 @@
-"""In which time zone a client lives: the setting's, else that of its ``TZ``, else the system's as it is now.
+"""The time zone of a client: that of the setting, else of its ``TZ``, else the system's present one.
 
-Why not `tzlocal` alone: it reads the ``TZ`` of this process, which is the daemon's and not the client's, and remembers its answer.
-``TZ`` is read in all forms that the system knows (tzset(3)): a name, a path, and POSIX rules such as ``CET-1CEST,M3.5.0,M10.5.0/3``.
+Why not `tzlocal` alone: it reads the ``TZ`` of this process, which is the daemon's and not the client's, and caches the result.
+``TZ`` is supported in all forms of tzset(3): a name, a path, and POSIX rules such as ``CET-1CEST,M3.5.0,M10.5.0/3``.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from infinite_memory.errors import ConfigError, truncated_repr
 
 LOCALTIME = Path("/etc/localtime")
 TIMEZONE = Path("/etc/timezone")
-MAX_FILE_BYTES = 64 * 1024  # of a file with a zone's rules; real ones have less than 4 KiB
+MAX_FILE_BYTES = 64 * 1024  # of a time zone file; real ones have less than 4 KiB
 _PREFIXES = re.compile(r"^(?:posix|right)/")
 _STANDARD = r"(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)[+-]?\d{1,2}(?::\d{2}){0,2}"
 _WITHOUT_RULES = re.compile(
     rf"{_STANDARD}(?:[A-Za-z]{{3,}}|<[A-Za-z0-9+-]{{3,}}>)(?:[+-]?\d{{1,2}}(?::\d{{2}}){{0,2}})?"
 )
-_DEFAULT_RULES = ",M3.2.0,M11.1.0"  # what the C library takes where a rule has summer time and no dates
+_DEFAULT_RULES = ",M3.2.0,M11.1.0"  # default of the C library for a rule with summer time and no dates
 _HEADER = b"TZif2" + bytes(15) + struct.pack(">6l", 0, 0, 0, 0, 1, 1) + struct.pack(">lbb", 0, 0, 0) + b"\0"
 
 
 def find_zone(name: str | None, environ: Mapping[str, str]) -> ZoneInfo:
-    """Return the user's time zone: the one named, else the one of *environ* (TZ), else the system's.
+    """Return the user's time zone: the one called *name*, else the one of *environ* (TZ), else the system's.
 
     Raises:
         ConfigError: the one named does not exist.
@@ -40,7 +40,7 @@ def find_zone(name: str | None, environ: Mapping[str, str]) -> ZoneInfo:
 
 
 def zone_and_note(name: str | None, environ: Mapping[str, str]) -> tuple[ZoneInfo, str | None]:
-    """Return the zone as `find_zone` does, and what its user should know of how it was found.
+    """Return the zone as `find_zone` does, and a note for the user if their TZ was not understood as is, or None.
 
     Raises:
         ConfigError: the one named does not exist.
@@ -60,7 +60,7 @@ def zone_and_note(name: str | None, environ: Mapping[str, str]) -> tuple[ZoneInf
 
 
 def system_zone() -> ZoneInfo:
-    """Return the system's zone, looked up each time: it may have been changed since."""
+    """Return the system's zone; not cached, as it may change."""
     if sys.platform == "win32":
         from tzlocal import reload_localzone
 
@@ -97,14 +97,14 @@ def _of_variable(said: str) -> tuple[ZoneInfo | None, str | None]:
 
 
 def _of_rule(key: str, rule: str) -> ZoneInfo | None:
-    """Make a zone of a POSIX rule: it stands at the end of every file of zone rules, so here is a file of nothing else."""
+    """Return a zone from a POSIX rule: time zone files end with such a rule, so this parses a file that has nothing else."""
     if not rule.isascii() or not rule.isprintable():
         return None
     return _from_data(_HEADER + _HEADER + b"\n" + rule.encode() + b"\n", key)
 
 
 def _of_path(path: Path) -> ZoneInfo | None:
-    """Return the zone of a file: by the name that its path ends in, else by its rules."""
+    """Return the zone of a file: by the name in its path, else by its rules."""
     _, sign, name = str(path).partition("/zoneinfo/")
     if sign and (zone := _named(_PREFIXES.sub("", name))) is not None:
         return zone
@@ -131,7 +131,7 @@ def _of_timezone_file() -> ZoneInfo | None:
 
 
 def _same_rules(data: bytes) -> ZoneInfo | None:
-    """Find the name of the zone whose file is the same; of several the one that the system names, else the usual form."""
+    """Return the zone with an identical file; of several, the one that the system names, else the one with the most usual name."""
     named = _of_timezone_file()
     same = [
         name
@@ -150,7 +150,7 @@ def _has(file: Path, data: bytes) -> bool:
 
 
 def _unusual(name: str) -> tuple[bool, str]:
-    """Order names: ``Europe/Berlin`` before those that only stay for old programs (``Arctic/...``, ``CET``, ``Etc/...``)."""
+    """Return a sort key: ``Europe/Berlin`` before names kept only for compatibility (``Arctic/...``, ``CET``, ``Etc/...``)."""
     usual = ("Africa/", "America/", "Asia/", "Australia/", "Europe/", "Pacific/")
     return not name.startswith(usual), name
 
