@@ -9,15 +9,9 @@ import hashlib
 import json
 import re
 import struct
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
 
 FORMAT_VERSION = 1
 MAGIC = b"\x89IMBKP\r\n"  # the line end reveals a transfer in text mode, as PNG's does

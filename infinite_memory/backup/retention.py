@@ -167,11 +167,11 @@ def _not_after(found: Sequence[Scheduled], instant: dt.datetime) -> list[Schedul
 
 
 def choose_kept(found: Sequence[Scheduled], keep_daily: int, keep_weekly: int, zone: ZoneInfo) -> set[Scheduled]:
-    """Choose the newest of each of the last *keep_daily* days that have one, and of the last *keep_weekly* weeks."""
+    """Choose the newest of each of the last *keep_daily* days of *zone* that have one, and of the last *keep_weekly* weeks."""
     days: dict[dt.date, Scheduled] = {}
     weeks: dict[tuple[int, int], Scheduled] = {}
     for one in sorted(found, key=lambda one: one.created_at):
-        day = one.created_at.astimezone(dt.UTC).date()
+        day = one.created_at.astimezone(zone).date()
         days[day] = one
         weeks[day.isocalendar()[:2]] = one
     kept_days = [days[day] for day in sorted(days, reverse=True)[:keep_daily]]

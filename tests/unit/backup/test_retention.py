@@ -45,6 +45,19 @@ def test_the_newest_of_a_day_is_kept() -> None:
     assert {one.file.name for one in choose_kept(twice, 7, 4, UTC)} == {"later"}
 
 
+def test_days_and_weeks_are_those_of_the_users_zone() -> None:
+    auckland = ZoneInfo("Pacific/Auckland")
+    late = dt.datetime(2026, 6, 7, 14, tzinfo=auckland)  # a Sunday, missed at night and made up for
+    next_night = dt.datetime(2026, 6, 8, 2, 30, tzinfo=auckland)  # the same day in UTC
+    both = [
+        Scheduled(Path("sunday"), late.astimezone(dt.UTC)),
+        Scheduled(Path("monday"), next_night.astimezone(dt.UTC)),
+    ]
+    assert choose_kept(both, 2, 0, auckland) == set(both)
+    assert choose_kept(both, 0, 2, auckland) == set(both)
+    assert {one.file.name for one in choose_kept(both, 2, 2, UTC)} == {"monday"}
+
+
 def test_old_backups_go_and_others_stay(tmp_path: Path) -> None:
     mine = [write_backup(tmp_path, night) for night in range(20)]
     others = [
