@@ -1,1 +1,1 @@
-"""What is derived from the store: vectors, texts and the columns that filters read; rebuilt when lost."""
+"""Indexes derived from the store: vectors, texts and the columns that filters read; rebuilt when lost."""

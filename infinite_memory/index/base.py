@@ -1,6 +1,6 @@
-"""What the engine needs of derived data: rows it knows by our ids, found by filter, time or vector.
+"""The index interfaces: memories, identified by our ids, are found by filter, time, vector or words.
 
-A sidecar may be lost and is then rebuilt from the store. It never holds a memory's text, only what filtering and
+An index may be lost and is then rebuilt from the store. A vector index never holds a memory's text, only what filtering and
 ranking need.
 """
 
@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 
 class Hit(NamedTuple):
-    """One memory found by its vectors: ``score`` is the cosine of its best window, ``window`` that window's number.
+    """A memory found by vector: ``score`` is the cosine similarity of its best window, ``window`` the number of that window.
 
-    ``windows`` is how many it has in all: the best of many is a luckier draw than the best of one. A tuple, as `TextHit` is: a recall
-    makes a hundred of each, and a frozen dataclass takes four times as long to make.
+    ``windows`` is its number of windows: the best of many scores higher by chance than the only one. A tuple, as `TextHit` is: a recall
+    creates a hundred of each, and a frozen dataclass takes four times as long to create.
     """
 
     memory_id: MemoryId
@@ -39,7 +39,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A stretch of a listing: ids in order, the number of memories that pass the filter, the cursor of what follows."""
+    """A page of a listing: ids in order, the number of memories that match the filter, the cursor of the next page."""
 
     memory_ids: tuple[MemoryId, ...]
     total: int
@@ -48,9 +48,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The memories said just before and just after one, in its conversation, scope and source; None at either end.
+    """The memories just before and just after one, in its conversation, scope and source; None at either end.
 
-    ``conversation`` tells the conversations of one index apart, and is nothing else.
+    ``conversation`` is an opaque key that identifies a conversation within one index.
     """
 
     before: MemoryId | None
@@ -60,10 +60,10 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class ImportanceDecay:
-    """How memories are weighed by importance and age: a value and not a function, so that any engine can compute by it.
+    """How memories are weighed by importance and age: a value and not a function, so that any engine can evaluate it.
 
     A weight is ``given * (lasting_share + (1 - lasting_share) * 0.5 ** (age_days / half_life_days))``. ``given`` is the importance
-    divided by ``full``, at most 1, or ``unset`` where a memory has none; an age in the future is 0.
+    divided by ``full``, at most 1, or ``unset`` if a memory has none; a negative age counts as 0.
     """
 
     now: dt.datetime
@@ -80,48 +80,48 @@ class ImportanceDecay:
 
 
 class VectorIndex(Protocol):
-    """Derived data over all scopes of one store; every method may be called from several threads.
+    """An index over all scopes of one store. Methods may be called from several threads.
 
-    Filters apply before ranking: whenever enough memories pass, a search fills ``k``. What was written is found by the next call.
-    No method returns more than was asked for, or takes a function, so that it may stand for a server elsewhere.
-    `tests/integration/index/conformance` holds what every implementation must do.
+    Filters apply before ranking: if enough memories match, a search returns ``k`` hits. A write is visible to the next call. No method
+    returns more than was requested, or takes a function, so that an implementation may be a remote server.
+    `tests/integration/index/conformance` specifies what every implementation must do.
     """
 
     @property
     def is_remote(self) -> bool:
-        """Whether calls go to a server, and so are not made on an event loop (`call`)."""
+        """Whether calls go to a server and so must not be made on an event loop (see `call`)."""
 
     # writing
 
     def upsert(self, rows: Iterable[IndexRow]) -> None:
-        """Add rows, or replace those whose revision is older than the given one; an older row changes nothing.
+        """Add rows, or replace those with an older revision; a row older than the stored one is ignored.
 
-        A row of the same revision replaces one that is pending, if it brings vectors of the current space. Vectors of another
-        space, of a wrong length or with impossible values are left out: the memory is pending.
+        A row of the same revision replaces a pending one if it brings vectors of the current space. Vectors of another space, of the wrong
+        length or with invalid values are dropped, and the memory is pending.
 
         Raises:
             ValueError: an id is not 24 hexadecimal digits.
         """
 
     def upsert_batch(self, rows: IndexBatch) -> None:
-        """Do as `upsert` with rows that are already in columns; others wait meanwhile, a few milliseconds for a thousand."""
+        """Like `upsert`, with rows already in columns; blocks other calls while it runs, a few milliseconds for a thousand rows."""
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Take memories out; unknown ids are ignored."""
+        """Remove memories; unknown ids are ignored."""
 
     def remove_scope(self, scope_id: ScopeId) -> None:
-        """Take all memories of a scope out."""
+        """Remove all memories of a scope."""
 
     def move_scope(self, source: ScopeId, target: ScopeId) -> None:
-        """Let all memories of a scope be of another at once, where that is cheap: their new revisions bring it as well, later."""
+        """Move all memories of a scope to another at once, if that is cheap: their new revisions do the same later."""
 
     def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
-        """Leave these scopes out wherever a filter names no scopes; replaces what was set before. It is not saved."""
+        """Exclude these scopes if a filter names no scopes; replaces the previous set. Not saved."""
 
     # finding
 
     def search(self, vector: Vectors, k: int, where: Filter) -> list[Hit]:
-        """Find the memories nearest to *vector* among those that pass *where*.
+        """Return the memories nearest to *vector* among those that match *where*.
 
         Args:
             vector: One float32 row of shape ``(dim,)``, unit length.
@@ -135,39 +135,39 @@ class VectorIndex(Protocol):
         """
 
     def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
-        """List memories that pass *where* by the time they happened, then by id; *newest_first* turns both around.
+        """List memories that match *where* by time of occurrence, then by id; *newest_first* reverses both.
 
         Raises:
-            InvalidRequestError: *cursor* was not made by this method, or for the other direction.
+            InvalidRequestError: *cursor* was not returned by this method, or belongs to the other direction.
         """
 
     def top_by_weight(self, where: Filter, limit: int, decay: ImportanceDecay) -> list[MemoryId]:
-        """List at most *limit* memories that pass *where* by falling weight, equal weights by newer first, then by falling id."""
+        """List at most *limit* memories that match *where* by descending weight; equal weights newest first, then by descending id."""
 
     def count(self, where: Filter) -> int:
-        """Count the memories that pass *where*."""
+        """Count the memories that match *where*."""
 
     def count_by_time(self, where: Filter, edges: Sequence[dt.datetime]) -> list[int]:
-        """Count the memories that pass *where* between each of *edges*, which rise, and the next (half open)."""
+        """Count the memories that match *where* in each half-open interval between consecutive *edges*, which are ascending."""
 
     def count_by_scope(self) -> Mapping[ScopeId, int]:
-        """Count the memories of each scope that has any, archived ones too."""
+        """Count the memories of each non-empty scope, archived ones included."""
 
     def count_conversations(self, where: Filter) -> int:
-        """Count the distinct conversation ids, ignoring case, of memories that pass *where*."""
+        """Count the distinct conversation ids, ignoring case, of memories that match *where*."""
 
     # memories by id
 
     def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
-        """Return the scope of memories; unknown ids are left out."""
+        """Return the scopes of memories; unknown ids are omitted."""
 
     def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
-        """Return the revision at which memories are known; unknown ids are left out."""
+        """Return the indexed revisions of memories; unknown ids are omitted."""
 
     def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
-        """Return what was said before and after memories in their conversations, in the same scope and of the same source.
+        """Return the memories before and after each one in its conversation, in the same scope and of the same source.
 
-        Left out are those without a conversation, and those of one that has more than *max_turns* memories.
+        Memories without a conversation, or in one of more than *max_turns* memories, are omitted.
         """
 
     def pending(self, limit: int) -> Sequence[MemoryId]:
@@ -177,25 +177,25 @@ class VectorIndex(Protocol):
         """Count the memories without a vector of the current space."""
 
     def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
-        """Yield the revision of every memory that was known when the first was asked for: some thousand at a time, by rising id."""
+        """Yield the revision of every memory indexed when iteration starts, in batches of some thousand, by ascending id."""
 
     def tags(self, start: int, limit: int) -> Sequence[str]:
-        """List tag keys, those of speakers and conversations too, in the order in which they were first seen.
+        """List tag keys, those of speakers and conversations included, in order of first use.
 
-        Those that no memory bears any more may be among them; the list only grows as long as the index is open.
+        Tags that no memory has any more may be among them; the list only grows while the index is open.
 
         Args:
-            start: The number of keys before the first that is wanted.
+            start: Number of keys to skip.
         """
 
     # upkeep
 
     @property
     def dead_count(self) -> int:
-        """Rows of memories that went or were written again, whose room only a compaction gives back."""
+        """Rows of removed or rewritten memories, whose space only a compaction reclaims."""
 
     def compact(self, *, all_rows: bool = False) -> int:
-        """Return how many dead rows gave their room back: none while they are few, unless *all_rows* asks for each."""
+        """Return how many dead rows were reclaimed: none while they are few, unless *all_rows* is set."""
 
     def close(self) -> None:
         """Release files and connections; what was not saved is lost. May be called twice, and while others search.
@@ -205,36 +205,36 @@ class VectorIndex(Protocol):
 
 
 class VectorIndexFiles(Protocol):
-    """Creates, saves and loads a `VectorIndex`; the store it derives from is named by ``database``.
+    """Creates, saves and loads a `VectorIndex`; ``database`` identifies the store it derives from.
 
-    Files are one way: a server keeps what is written by itself, and `save` then notes the change token.
+    Files are one way to do so: a server persists writes itself, and `save` then records the change token.
     """
 
     @property
     def is_shared(self) -> bool:
-        """Whether other daemons use the same index, so that one of them builds it."""
+        """Whether other daemons use the same index, in which case one of them builds it."""
 
     def create(self, space: str, dim: int) -> VectorIndex:
-        """Return an empty index for vectors of one space; what was saved stays until the next `save`."""
+        """Return an empty index for vectors of one space; the saved one is kept until the next `save`."""
 
     def load(self, database: str, space: str, dim: int) -> tuple[VectorIndex, bytes]:
-        """Load the newest saved generation with the change token up to which it is current.
+        """Return the newest saved generation and the change token up to which it is current.
 
         Raises:
-            SidecarDamagedError: there is none, or it fails its checks, or belongs to another store, space or version.
+            SidecarDamagedError: there is none, it fails its checks, or it belongs to another store, space or version.
         """
 
     def save(self, sidecar: VectorIndex, database: str, token: bytes) -> None:
-        """Save a generation durably, then remove older ones. What was removed from the sidecar is not in the file.
+        """Save a generation durably, then remove older ones. Removed memories are not in the file.
 
         Raises:
-            SidecarError: it could not be written (a full disk, say); the generation before is still there.
+            SidecarError: it could not be written (disk full, for example); the previous generation is kept.
         """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextRow:
-    """What a text index reads of one live memory. ``before`` is what was said just before it, or empty; it is searched with it."""
+    """What a text index reads of one live memory. ``before`` is the previous turn, or empty; it is searched along with the text."""
 
     row: IndexRow
     text: str
@@ -245,7 +245,7 @@ class TextRow:
 
 @dataclass(frozen=True, slots=True)
 class QueryTerm:
-    """One word to look for. ``word`` is its stem, ``idf`` how rare it is, ``weight`` under 1 for what only looks like the word."""
+    """One search term: ``word`` is its stem, ``idf`` its rarity, ``weight`` is below 1 for a fuzzy match."""
 
     word: str
     idf: float
@@ -254,7 +254,7 @@ class QueryTerm:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words that must stand in a row, letter for letter; ``weight`` tells how much that they do says."""
+    """Words that must follow each other exactly; ``weight`` is the relevance of a match."""
 
     words: tuple[str, ...]
     weight: float
@@ -264,8 +264,8 @@ class Phrase:
 class ParsedTextQuery:
     """A question as the text index reads it.
 
-    ``max_score`` is the rarity of all its words together, those that the index lacks included; ``corrected`` says what
-    its misspelt words were taken for, both folded.
+    ``max_score`` is the summed rarity of all its words, those missing from the index included; ``corrected`` maps misspelt words to
+    their corrections, both folded.
     """
 
     terms: tuple[QueryTerm, ...]
@@ -274,17 +274,17 @@ class ParsedTextQuery:
     corrected: Mapping[str, str]
 
     def share(self, text: str) -> float:
-        """Return which share of the question's words *text* itself has, 0 to 1, rare ones counting more."""
+        """Return the share of the question's words that *text* itself contains, 0 to 1, weighted by rarity."""
         own = set(stem_words(tokenize(text)))
         had = sum(term.idf * term.weight for term in self.terms if term.word in own)
         return min(1.0, had / self.max_score) if self.max_score else 0.0
 
 
 class TextHit(NamedTuple):
-    """One memory found by its words.
+    """A memory found by its words.
 
-    ``score`` is BM25 (0 for a phrase alone), ``coverage`` (0 to 1) the share of the question's words it has, rare
-    ones counting more, ``exact_phrase`` the weight of the best phrase it has, 0 without.
+    ``score`` is BM25 (0 for a phrase alone), ``coverage`` (0 to 1) the share of the question's words it contains, weighted by rarity,
+    ``exact_phrase`` the weight of the best phrase it contains, 0 if none.
     """
 
     memory_id: MemoryId
@@ -294,7 +294,7 @@ class TextHit(NamedTuple):
 
 
 class Spelling(enum.Enum):
-    """Which words of a question may stand for words that look like them."""
+    """Which words of a question may also match words of similar spelling."""
 
     EXACT = "exact"
     UNKNOWN = "unknown"
@@ -302,56 +302,56 @@ class Spelling(enum.Enum):
 
 
 class TextIndex(Protocol):
-    """Words of all live memories of one store, with what filters ask of them. Methods may be called from several threads.
+    """The words of all live memories of one store, and the fields that filters need. Methods may be called from several threads.
 
-    What was written is found at once, before it is in the files. The order of writes to one memory is the caller's. For what holds
-    of every implementation see `VectorIndex`.
+    A write is visible at once, before it is in the files. The caller orders the writes to one memory. For what every implementation
+    must do see `VectorIndex`.
     """
 
     def upsert(self, rows: Iterable[TextRow]) -> None:
-        """Add rows, or replace those of the same ids."""
+        """Add rows, or replace those with the same ids."""
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Take memories out; unknown ids are ignored. Their words leave the files with the next new generation."""
+        """Remove memories; unknown ids are ignored. Their words leave the files with the next new generation."""
 
     def remove_scope(self, scope_id: ScopeId) -> None:
-        """Take all memories of a scope out."""
+        """Remove all memories of a scope."""
 
     def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
-        """Leave these scopes out wherever a filter names no scopes."""
+        """Exclude these scopes if a filter names no scopes."""
 
     def read(self, question: str, spelling: Spelling, seen: Filter | None = None) -> ParsedTextQuery:
-        """Return the words of *question* as the index knows them.
+        """Parse *question* into the terms of the index.
 
         Args:
-            seen: The memories that tell how rare a word is and what a misspelt one was meant for; None for all of them, which is
-                quicker. With it the result is the same whatever other memories there are.
+            seen: The memories that determine word rarity and spelling corrections; None for all of them, which is faster. With it the
+                result does not depend on other memories.
         """
 
     def search(self, wording: ParsedTextQuery, k: int, where: Filter) -> list[TextHit]:
-        """Find the *k* best memories for *wording* among those that pass *where*, by falling score, equal scores by id.
+        """Return the *k* best memories for *wording* among those that match *where*, by descending score, equal scores by id.
 
-        After them come those that have one of its phrases and are not among them: at most *k* for each phrase.
+        Further memories that contain one of its phrases follow: at most *k* for each phrase.
         """
 
     def is_current(self, memory_id: MemoryId, revision: int) -> bool:
-        """True if the memory is known at *revision* or a later one."""
+        """True if the memory is indexed at *revision* or a later one."""
 
     def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
-        """Yield the revision at which every memory is known; in the order and the batches of `VectorIndex.iter_revisions`."""
+        """Yield the indexed revision of every memory, in the order and batches of `VectorIndex.iter_revisions`."""
 
     def count(self, where: Filter | None = None) -> int:
-        """Count the memories known; with *where* those that pass it."""
+        """Count the indexed memories, or those that match *where*."""
 
     @property
     def buffered(self) -> int:
         """Changes that are not yet in the files."""
 
     def flush(self, token: bytes = b"") -> None:
-        """Write what waits to the files, with the change token up to which they are then level with the store, empty if unknown.
+        """Write buffered changes to the files, with the change token up to which they are then current, empty if unknown.
 
         Raises:
-            SidecarError: it could not be written; it waits on.
+            SidecarError: they could not be written; they stay buffered.
         """
 
     def close(self) -> None:
@@ -362,34 +362,34 @@ class TextIndex(Protocol):
 
 
 class TextFiles(Protocol):
-    """Creates and loads a `TextIndex`, each a generation of its own."""
+    """Creates and loads a `TextIndex`; each has its own generation."""
 
     def create(self, database: str) -> TextIndex:
         """Return an empty index in a new generation."""
 
     def load(self, database: str) -> tuple[TextIndex, bytes]:
-        """Load the newest generation with the token it was last flushed with.
+        """Return the newest generation and the token it was last flushed with.
 
         Raises:
-            SidecarDamagedError: there is none, or it fails its checks, or belongs to another store or version.
+            SidecarDamagedError: there is none, it fails its checks, or it belongs to another store or version.
         """
 
     def settle(self, index: TextIndex) -> None:
-        """Remove all generations but that of *index*."""
+        """Remove all generations except that of *index*."""
 
     @property
     def is_unclean(self) -> bool:
-        """True if the files may hold words of what was forgotten for good; outlives the process."""
+        """True if the files may still contain words of hard-forgotten memories; survives a restart."""
 
     def mark_unclean(self) -> None:
-        """Note that something was forgotten for good, whose words the files may hold."""
+        """Record that a memory was hard-forgotten whose words the files may still contain."""
 
     def mark_clean(self) -> None:
-        """Note that no file holds words of anything that was forgotten."""
+        """Record that no file contains words of forgotten memories."""
 
 
 async def call(index: VectorIndex, work: Callable[[], T]) -> T:
-    """Return what *work* does with *index*: in a thread where that is on a server, at once otherwise: a thread's round trip takes longer.
+    """Run *work* on *index* and return its result: in a thread if the index is remote, else directly, which is faster than a thread.
 
     Raises:
         IndexUnavailableError: the server does not answer.

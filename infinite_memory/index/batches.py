@@ -1,4 +1,4 @@
-"""Rows that come one by one, put together column by column: the form in which the index takes them in, and their usable vectors."""
+"""Single rows collected into columns, the form in which the index takes them, and their usable vectors."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VECTOR_DTYPE = np.dtype("<f4")
-"""What `IndexBatch.vectors` holds."""
+"""The element type of `IndexBatch.vectors`."""
 
 
 def in_columns(rows: Iterable[IndexRow], limit: int) -> Iterator[IndexBatch]:
-    """Put *rows* together, in order, at most *limit* at a time and each memory once at a time.
+    """Yield *rows* as batches, in order, at most *limit* rows and each memory once per batch.
 
     Raises:
         ValueError: an id is not 24 hexadecimal digits.
@@ -68,9 +68,9 @@ def _number(value: float | None) -> float:
 
 
 def usable_vectors(rows: IndexBatch, space: str, dim: int) -> tuple[NDArray[np.int64], Vectors]:
-    """Return the number of each row's vectors, and all of them in order, float32 of shape ``(sum, dim)``.
+    """Return the number of vectors of each row, and all vectors in order, float32 of shape ``(sum, dim)``.
 
-    The number is 0 where there are none of this space, or unusable ones.
+    The number is 0 if a row has none of this space, or invalid ones.
     """
     row_bytes = VECTOR_DTYPE.itemsize * dim
     counts = [count if own == space else 0 for count, own in zip(rows.windows, rows.spaces, strict=True)]
@@ -88,5 +88,5 @@ def usable_vectors(rows: IndexBatch, space: str, dim: int) -> tuple[NDArray[np.i
 
 
 def _fits_half(vectors: bytes) -> bool:
-    """True if all values are numbers that half precision holds: those of unit vectors are at most 1, 2 leaves room."""
+    """True if all values fit half precision: those of unit vectors are at most 1, 2 leaves a margin."""
     return bool((abs(np.frombuffer(vectors, VECTOR_DTYPE)) < 2).all())

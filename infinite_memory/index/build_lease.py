@@ -1,4 +1,4 @@
-"""One of several daemons builds an index that they share; the others wait, and open what it built."""
+"""A lease by which one of several daemons builds their shared index, while the others wait and then open it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from infinite_memory.tasks import cancel_and_wait
 log = logging.getLogger(__name__)
 
 NAME = "index_build"
-DURATION = dt.timedelta(seconds=60)  # a daemon that dies while it builds is followed by another after this long
-RENEW_S = 15.0  # a quarter of it: a renewal that fails ends nothing
+DURATION = dt.timedelta(seconds=60)  # after this time another daemon takes over from one that died while building
+RENEW_S = 15.0  # a quarter of it: one failed renewal does not lose the lease
 
 
 @contextlib.asynccontextmanager
 async def build_lease(store: Store) -> AsyncIterator[bool]:
-    """Hold the lease inside, and yield whether it is held: another daemon may have it.
+    """Hold the lease inside the block, and yield whether it was acquired: another daemon may have it.
 
     Raises:
-        StoreError: the store cannot be asked.
+        StoreError: the store cannot be reached.
     """
     holder = secrets.token_hex(8)
     is_ours = await store.copies.take_lease(NAME, holder, DURATION)
@@ -35,7 +35,7 @@ async def build_lease(store: Store) -> AsyncIterator[bool]:
     finally:
         if renewing is not None:
             await cancel_and_wait([renewing])
-            with contextlib.suppress(StoreError):  # it ends by itself
+            with contextlib.suppress(StoreError):  # it expires anyway
                 await store.copies.release_lease(NAME, holder)
 
 

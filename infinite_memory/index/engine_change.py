@@ -1,9 +1,9 @@
-"""Fills an index of another engine beside the one in use, from the store, and compares both before the other takes over.
+"""Fills an index of another engine from the store, beside the one in use, and compares both before switching over.
 
-It may be interrupted: what was entered into an index on a server stays there under a name of its own (`BUILDING`), and the next build
-goes on with it by comparing every memory's revision with the store. One in files is made again, which takes seconds. Whoever uses the
-memory meanwhile notices nothing; what is written during the build is entered by comparing again, and after the change by the change
-feed, from the token that is saved with the index.
+A build may be interrupted: an index on a server stays there under a separate name (`BUILDING`), and the next build resumes it by
+comparing every memory's revision with the store. An index in files is rebuilt, which takes seconds. The memory stays in use during a
+build; writes made meanwhile are picked up by comparing again, and after the switch by the change feed, from the token that is saved
+with the index.
 """
 
 from __future__ import annotations
@@ -27,18 +27,21 @@ from infinite_memory.store.scope_cache import ScopeCache
 
 log = logging.getLogger(__name__)
 
-BUILDING = "building "  # before the database's identity, in the header of an index that is not whole yet
-ROUNDS = 5  # of comparing with a store that is written all the time
-SAMPLED = 50  # memories by whose vectors both indexes are asked
-NEAREST = 10  # hits of each
-SAME = 0.002  # scores of both that differ by less are the same: half precision
-MIN_AGREEMENT = 0.95  # share of hits: a coarse index may miss a few
+BUILDING = "building "  # prefix of the database's identity, in the header of an incomplete index
+ROUNDS = 5  # comparisons at most, with a store that is written all the time
+SAMPLED = 50  # memories whose vectors both indexes are queried with
+NEAREST = 10  # hits per query
+SAME = 0.002  # scores that differ by less are the same: half precision
+MIN_AGREEMENT = 0.95  # share of hits: an approximate index may miss a few
 
 
 @dataclass(frozen=True, slots=True)
 class EngineChange:
-    """What a build came to. ``faults`` are memories that still differed at the last comparison, ``agreement`` (0 to 1) the share of
-    sampled answers that are the same, None where the index in use could not be asked."""
+    """The result of a build.
+
+    ``faults`` counts the memories that still differed at the last comparison, ``agreement`` (0 to 1) is the share of sampled hits that are
+    the same, None if the index in use could not be queried.
+    """
 
     count: int
     stored: int
@@ -49,7 +52,7 @@ class EngineChange:
 
     @property
     def is_good(self) -> bool:
-        """Whether the new index may take over."""
+        """Whether the new index may replace the old one."""
         agrees = self.agreement is None or self.agreement >= MIN_AGREEMENT
         return self.count == self.stored and not self.faults and agrees
 
@@ -59,7 +62,7 @@ class EngineBuild:
 
     Args:
         index: The index in use.
-        files: Where the index of the other engine is kept.
+        files: Where the index of the other engine is stored.
     """
 
     def __init__(
@@ -69,13 +72,13 @@ class EngineBuild:
         self._current, self._files = index, files
 
     async def run(self, progress: Callable[[int, int], None]) -> EngineChange:
-        """Fill and compare; what is good is saved, and is what the next daemon with that engine opens.
+        """Fill and compare; a good index is saved, and the next daemon with that engine opens it.
 
         Args:
-            progress: Told how many memories were entered, of how many.
+            progress: Called with the number of memories indexed and the total.
 
         Raises:
-            EmbeddingError: the model cannot be used, so nobody knows the space of the vectors.
+            EmbeddingError: the model cannot be used, so the space of the vectors is unknown.
             SidecarError: the index of the other engine cannot be written.
             StoreError: the store cannot be read.
         """
@@ -94,7 +97,7 @@ class EngineBuild:
             other.close()
 
     async def _open(self) -> tuple[VectorIndex, bool]:
-        """Return what an earlier build left, or a new index."""
+        """Return the index of an interrupted build, or a new one, and whether it was resumed."""
         space, dim, name = self._embeddings.space, self._embeddings.dim, BUILDING + self._store.identity
         if self._files.is_shared:
             try:
@@ -112,7 +115,7 @@ class EngineBuild:
         await loader.fill(other, lambda count: progress(min(count, total), total))
 
     async def _level(self, other: VectorIndex) -> tuple[bytes, int]:
-        """Mend what differs until nothing does, and return the change token up to which it is level, and what still differed."""
+        """Repair differences until there are none; return the change token up to which it is current, and the number still differing."""
 
         async def take_over(located: Located) -> None:
             memories = await self._store.fetch(located, vectors=True)
@@ -141,7 +144,7 @@ class EngineBuild:
         return EngineChange(count, stored, was_resumed, faults, len(sample), agreement)
 
     async def _sample(self) -> list[IndexRow]:
-        """Return some memories that have vectors, any of them alike."""
+        """Return a uniform random sample of memories that have vectors."""
         chosen: dict[MemoryId, ScopeId] = {}
         seen = 0
         async for version in self._store.versions():
@@ -156,7 +159,7 @@ class EngineBuild:
         return [row for row in rows if row.embedding is not None and row.embedding.space == space]
 
     def _agreement(self, current: VectorIndex, other: VectorIndex, sample: list[IndexRow]) -> float:
-        """Return which share of the hits for the vectors of *sample* are as near in both: those equally near may stand in any order."""
+        """Return the share of hits for the vectors of *sample* that score the same in both: hits of equal score may be in any order."""
         same = total = 0
         for row in sample:
             assert row.embedding is not None

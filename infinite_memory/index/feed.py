@@ -1,4 +1,4 @@
-"""Gathers what the store's change feed tells, so that changes are applied together and the loop stays responsive."""
+"""Batches events of the store's change feed, so that changes are applied together and the loop stays responsive."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from dataclasses import dataclass
 from infinite_memory.store.base import Change, Store
 
 MAX_CHANGES = 500  # applied together at most: few enough to keep the loop responsive
-HOLD_S = 0.1  # a change waits at most about this long for company
+HOLD_S = 0.1  # a change waits at most about this long for a batch to fill
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:
-    """Changes in order, none while the feed is silent. ``is_level`` tells that with them all is known that had happened."""
+    """Changes in order, none while the feed is silent. ``is_level``: with them the reader has caught up with the store."""
 
     changes: Sequence[Change]
     is_level: bool
 
 
 async def gather_changes(store: Store, token: bytes, *, is_level: bool) -> AsyncGenerator[ChangeBatch]:
-    """Yield what happened after *token*, and what happens from now on.
+    """Yield the changes after *token*, then new ones as they happen.
 
-    An index is level when the feed is silent, or has told all that had happened when the following began: others may write
+    The reader has caught up when the feed is silent, or has delivered all changes made before the call: other processes may write
     without a pause.
 
     Args:
-        is_level: Whether nobody waits for that: changes are then held for company from the first.
+        is_level: Whether the reader had caught up already: changes are then batched from the first.
 
     Raises:
         FeedLostError: the feed does not reach back to *token*.

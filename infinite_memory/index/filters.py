@@ -1,9 +1,9 @@
-"""What a filter means: the one module that reads the parts of a `Filter`.
+"""Evaluation of filters: the only module that reads the parts of a `Filter`.
 
-`to_conditions` breaks a filter down into conditions on single fields, each of one of two kinds. Whoever searches evaluates
-those in its own terms: `TableFilter` as a mask over the columns of a `MetadataTable`, `to_predicate` as a test of one row,
-`text/queries.py` as clauses of a text query; another engine would write them as an expression of its language. A field that is asked for by
-its value is one of `models.FILTERED`; any other new part of a filter is added here, and no index can read it differently from another.
+`to_conditions` breaks a filter down into conditions on single fields, of two kinds. Each index evaluates them in its own way:
+`TableFilter` as a mask over the columns of a `MetadataTable`, `to_predicate` as a test of one row, `text/queries.py` as clauses of a
+text query, `milvus/expressions.py` as an expression of Milvus. Fields filtered by value are listed in `models.FILTERED`; any other new
+part of a filter is added here, so that all indexes interpret it alike.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from infinite_memory.index.metadata_table import Mask, MetadataTable, marks, mil
 from infinite_memory.models import FILTERED_NUMBERS, FILTERED_TEXTS, FieldFilter, Filter, IndexRow, ScopeId, TagsMode
 
 FEW_SHARE = 64
-"""Slots of which there is at most one in so many are sorted; more are marked, which takes a pass over all: 0.1 ms at a million."""
+"""At most one slot in this many are sorted; more are marked in a mask over all slots: 0.1 ms at a million."""
 
 
 class Field:
-    """What conditions are about, as the text index calls it, beside the columns of `models.FILTERED`."""
+    """The fields of conditions, named as in the text index, in addition to the columns of `models.FILTERED`."""
 
     ID = "id"
     SCOPE = "scope"
@@ -39,7 +39,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """The field holds one of ``values``, or with ``is_negated`` none of them. Speakers and conversations are folded, as tags are."""
+    """The field has one of ``values``, or with ``is_negated`` none of them. Speakers and conversations are folded, as tags are."""
 
     field: str
     values: frozenset[str]
@@ -48,7 +48,7 @@ class AnyOf:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The field holds a number with ``start <= number < end``; None is no bound. Times are whole milliseconds since 1970."""
+    """The field has a number with ``start <= number < end``; None means no bound. Times are whole milliseconds since 1970."""
 
     field: str
     start: float | None
@@ -59,10 +59,10 @@ Condition: TypeAlias = AnyOf | Within
 
 
 def to_conditions(where: Filter, archived: frozenset[ScopeId] = frozenset()) -> tuple[Condition, ...]:
-    """Return the conditions all of which a memory must meet to pass *where*.
+    """Return the conditions that a memory must all meet to match *where*.
 
     Args:
-        archived: The scopes that are left out where *where* names none.
+        archived: The scopes to exclude if *where* names none.
     """
     conditions: list[Condition] = []
     if where.scope_ids is not None:
@@ -79,7 +79,7 @@ def to_conditions(where: Filter, archived: frozenset[ScopeId] = frozenset()) -> 
         if (value := getattr(where, by.part)) is not None:
             conditions.append(AnyOf(by.column, frozenset({by.match_key(value)})))
     if where.time is not None:
-        # Rounding both ends up changes no answer: memories happen at whole milliseconds.
+        # Rounding both ends up changes no result: times of memories are whole milliseconds.
         start, end = (None if one is None else milliseconds_up(one) for one in (where.time.start, where.time.end))
         if (start, end) != (None, None):
             conditions.append(Within(Field.OCCURRED, start, end))
@@ -112,7 +112,7 @@ _NUMBER_READERS: Mapping[str, Callable[[IndexRow], float | None]] = {
 
 
 def to_predicate(conditions: Iterable[Condition]) -> Callable[[IndexRow], bool]:
-    """Return what is true for the rows that meet all *conditions*."""
+    """Return a predicate that is true for rows that meet all *conditions*."""
     tests = [_to_test(condition) for condition in conditions]
     return lambda row: all(test(row) for test in tests)
 
@@ -137,36 +137,36 @@ _COLUMNS: Mapping[str, str] = {
     Field.SCOPE: "scope",
     **{by.column: by.column for by in (*FILTERED_TEXTS.values(), *FILTERED_NUMBERS.values())},
 }
-"""The columns of a `MetadataTable` by which single slots are tested; ids and tags are looked up instead."""
+"""The columns of a `MetadataTable` against which single slots are tested; ids and tags are looked up instead."""
 
 
 class TableFilter:
-    """Conditions over a table. The owner of the table serialises these methods with what writes to it, as those of the table."""
+    """Conditions evaluated over a table. The table's owner serialises these methods with writes, like those of the table."""
 
     def __init__(self, table: MetadataTable, conditions: Sequence[Condition]) -> None:
         self._table, self._conditions = table, conditions
 
     def mask(self) -> Mask:
-        """Mark the living slots that pass."""
+        """Return a mask of the live slots that match."""
         listed = self.listed()
         return self._tested(slice(None)) if listed is None else marks([listed], len(self._table))
 
     def slots(self) -> Slots:
-        """List the living slots that pass, rising."""
+        """Return the live slots that match, ascending."""
         listed = self.listed()
         return np.flatnonzero(self._tested(slice(None))) if listed is None else listed
 
     def listed(self) -> Slots | None:
-        """List the living slots that pass, rising; None when only a pass over all slots tells them."""
+        """Return the live slots that match, ascending; None if that takes a pass over all slots."""
         candidates = self._candidates()
         return None if candidates is None else candidates[self._tested(candidates)]
 
     def test(self, slots: NDArray[Any]) -> Mask:
-        """Mark those of *slots* that are alive and pass; only where `listed` gives None."""
+        """Return a mask of the live *slots* that match; only if `listed` returns None."""
         return self._tested(slots)
 
     def count(self) -> int:
-        """Count the living slots that pass; scopes alone are counted without a pass over all."""
+        """Count the live slots that match; a filter by scopes alone takes no pass over all slots."""
         if any(condition.field != Field.SCOPE for condition in self._conditions):
             return len(self.slots())
         sizes = self._table.count_by_scope()
@@ -177,22 +177,22 @@ class TableFilter:
         )
 
     def passes_all(self) -> bool:
-        """True if every slot is alive and passes, as far as scopes tell that without a pass over all."""
+        """True if every slot is alive and matches, if the scopes alone decide that without a pass over all slots."""
         return all(condition.field == Field.SCOPE for condition in self._conditions) and self.count() == len(
             self._table
         )
 
     def count_by_time(self, edges: Sequence[dt.datetime]) -> list[int]:
-        """Count the living slots that pass between each of *edges*, which rise, and the next.
+        """Count the live slots that match in each interval between consecutive *edges*, which are ascending.
 
-        A comparison for each edge: of a million times and 61 edges that takes 35 ms, `searchsorted` with `bincount` 88 ms.
+        It compares once per edge: with a million times and 61 edges that takes 35 ms, `searchsorted` with `bincount` 88 ms.
         """
         times = self._table.column("occurred_ms")[self.slots()]
         from_edge = [int(np.count_nonzero(times >= milliseconds_up(edge))) for edge in edges]
         return [here - there for here, there in pairwise(from_edge)]
 
     def _candidates(self) -> Slots | None:
-        """Slots named by ids, tags, conversation or time, the narrowest conditions, in order; None when there is none of them."""
+        """Return the slots that match the narrowest conditions (ids, tags, conversation or time), in order; None if there are none."""
         table, found = self._table, None
         tagged: list[Slots] = []
         said: Slots | None = None
@@ -200,7 +200,7 @@ class TableFilter:
             match condition:
                 case AnyOf(Field.ID, values):
                     keys = [key for key in map(to_key, values) if key is not None]
-                    slots = np.sort(table.find_all(keys))  # once each: no two ids lead to one slot
+                    slots = np.sort(table.find_all(keys))  # unique: no two ids share a slot
                     found = slots[slots >= 0]
                 case AnyOf(Field.TAG, values):
                     tagged.append(_union([table.tagged(key) for key in values], len(table)))
@@ -216,7 +216,7 @@ class TableFilter:
         return found
 
     def _tested(self, at: NDArray[Any] | slice) -> Mask:
-        """Test everything but ids and tags of the slots *at*."""
+        """Test the slots *at* against all conditions but ids and tags."""
         passing = self._table.is_alive[at].copy()
         for condition in self._conditions:
             if condition.field in _COLUMNS:
@@ -245,7 +245,7 @@ def _inside(condition: Within, numbers: NDArray[Any]) -> Mask:
 
 
 def _union(several: Sequence[Slots], count: int) -> Slots:
-    """List the slots of any of *several*, rising and once each; there are *count* in all."""
+    """Return the union of *several* slot lists, ascending; *count* is the total number of slots."""
     if len(several) == 1:
         return several[0]
     if sum(map(len, several)) * FEW_SHARE < count:

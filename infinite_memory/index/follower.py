@@ -1,10 +1,10 @@
-"""Opens the indexes and keeps them level with the store, through its change feed, for as long as the process lives.
+"""Opens the indexes and keeps them in sync with the store through its change feed, for the lifetime of the process.
 
-What others write arrives through the feed; the echo of an own write is known by its revision. The feed's token is saved with the
-index, never ahead of what was applied: the next start reads only what happened since.
+Writes of other processes arrive through the feed; the echo of an own write is recognised by its revision. The feed's token is saved with
+the index, never ahead of what was applied: the next start reads only the changes since.
 
-Why a token and no comparison at start: comparing a million ids takes seconds, reading the changes of a night takes none. The
-comparison is the fallback when the token is too old, and what `IndexSync.check` does.
+Why a token instead of a comparison at start: comparing a million ids takes seconds, reading a night's changes takes none. The comparison
+is the fallback if the token is too old, and what `IndexSync.check` does.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from infinite_memory.tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
 
-NO_MEMORY = MemoryId("0" * 24)  # asked for to see whether a server answers
-WARN_EVERY_S = 60.0  # an outage is told once a minute, not at each try
+NO_MEMORY = MemoryId("0" * 24)  # queried to see whether a server answers
+WARN_EVERY_S = 60.0  # an outage is logged once a minute, not at each attempt
 RETRY_S = 1.0  # pause after the store was unreachable
-SAVED_FIRST = 10_000  # memories up to which a new index is written before it opens: in some hundredths of a second
+SAVED_FIRST = 10_000  # memories up to which a new index is saved before it opens, in some hundredths of a second
 
 
 class StoreFollower:
-    """The job that opens and follows. Used from one event loop; the indexes' work runs in threads."""
+    """The job that opens the indexes and follows the store. Used from one event loop; index operations run in threads."""
 
     def __init__(
         self, store: Store, scopes: ScopeCache, words: TextSync, second: SecondSpace, writer: IndexWriter,
@@ -67,44 +67,44 @@ class StoreFollower:
         self._save_policy, self._readiness = save_policy, readiness
         self._task: asyncio.Task[None] | None = None
         self._pauses, self._closed = 0, False
-        self._reopens = False  # the index in use is not on its server any more
-        self._is_doubtful = False  # it was opened again, and may lack what its server had
-        self._away: OfflineIndex | None = None  # stands for an index whose server did not answer at the last try
+        self._reopens = False  # the index in use no longer exists on its server
+        self._is_doubtful = False  # it was reopened, and may lack some of its previous rows
+        self._away: OfflineIndex | None = None  # replaces an index whose server did not answer the last attempt
         self.level_clock = LevelClock(store)
         self.words_alone = WordsAlone(store, scopes, words)
         self._warns_at = 0.0
         self._rechecks = Rechecks()
         self._saving = asyncio.Lock()
-        self.token = b""  # up to which the index in use is level with the store
+        self.token = b""  # up to which the index in use is in sync with the store
         self.id_keys = IdKeyring(store)
-        self.on_connected: Callable[[], Awaitable[None]] = _nothing  # before the first write is let in
-        self.on_open: Callable[[], None] = lambda: None  # whenever an index was taken into use
-        self.on_change: Callable[[Change], None] = lambda _: None  # is told of every change, once it can be found
+        self.on_connected: Callable[[], Awaitable[None]] = _nothing  # before the first write is accepted
+        self.on_open: Callable[[], None] = lambda: None  # after an index was put into use
+        self.on_change: Callable[[Change], None] = lambda _: None  # called for every change, once it can be found
         self.state = "waiting for MongoDB"
 
     @property
     def words_token(self) -> bytes:
-        """The change token up to which the words are level with the store."""
+        """The change token up to which the text index is in sync with the store."""
         return self.words_alone.token or self.token
 
     # opening and closing
 
     def start(self) -> None:
-        """Begin to open in the background; needs a running event loop."""
+        """Start opening in the background; needs a running event loop."""
         self._task = asyncio.create_task(self._run(), name="index")
 
     async def stop(self) -> None:
-        """Follow no more, until `go_on`."""
+        """Stop following, until `go_on`."""
         if self._task is not None:
             await cancel_and_wait([self._task])
 
     async def close(self) -> None:
-        """Follow no more."""
+        """Stop following permanently."""
         self._closed = True
         await self.stop()
 
     async def _run(self) -> None:
-        """Open, then follow the store for as long as the process lives; the one outermost loop of this job."""
+        """Open, then follow the store for the lifetime of the process; the outermost loop of this job."""
         while True:
             try:
                 await self._store.connect()
@@ -121,7 +121,7 @@ class StoreFollower:
                 self._report_not_followed(exc)
             except IndexUnavailableError as exc:
                 self._index_away(exc)
-                # Once it is gone it is reopened, however often its server is away in between.
+                # Once it is gone it has to be reopened, however often its server is unreachable in between.
                 self._reopens = (exc.is_gone or self._reopens) and self._writer.current is not None
                 continue
             except asyncio.CancelledError:
@@ -140,7 +140,7 @@ class StoreFollower:
         log.log(level, "the store cannot be followed: %s", exc, extra={"event": "not_followed"})
 
     def _index_away(self, exc: IndexUnavailableError) -> None:
-        """Note that the server of the index cannot be asked; the words answer alone until it can."""
+        """Record that the index's server is unreachable; until it is back, the text index answers alone."""
         if self._away is None or self._away.reason != str(exc):
             log.warning("the index cannot be used: %s", exc, extra={"event": "index_away"})
             self._away = OfflineIndex(str(exc))
@@ -150,7 +150,7 @@ class StoreFollower:
         self._readiness.opened.fail(exc)
 
     async def _follow_words(self, away: OfflineIndex) -> None:
-        """Let the words follow the store alone for a while, and answer alone where no index was opened yet."""
+        """Let the text index follow the store alone for a while, and answer alone if no vector index is open yet."""
         if self._writer.current is None and await self.words_alone.open(away.reason):
             self._writer.partial = away
             await self._writer.enter_early_words(away.reason)
@@ -163,7 +163,7 @@ class StoreFollower:
 
     @contextlib.asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Follow nothing meanwhile: for who changes very much, and then calls `rebuild` or `reconcile` inside."""
+        """Pause following inside the block: for bulk changes, after which the caller calls `rebuild` or `reconcile` inside it."""
         self._pauses += 1
         try:
             await self.stop()
@@ -173,7 +173,7 @@ class StoreFollower:
             self.go_on()
 
     def go_on(self) -> None:
-        """Follow again, unless somebody is at work who wants it still."""
+        """Resume following, unless another caller still holds a pause."""
         if not self._pauses and not self._closed and (self._task is None or self._task.done()):
             self.start()
 
@@ -182,13 +182,13 @@ class StoreFollower:
         if sidecar is None or self._reopens:
             sidecar, token = await self._load_or_rebuild()
             if self._words.index is None:
-                await self._words.interrupt()  # it reads them from the store alone
+                await self._words.interrupt()  # it is rebuilding from the store alone
             if self._reopens:
                 self._writer.current, self._reopens, self._is_doubtful = sidecar, False, True
         self.set_archived(sidecar)
         await self._words.open(sidecar, token)
         self.words_alone.end()
-        if self._is_doubtful:  # its server may be back with less than it had; until this is over answers say so
+        if self._is_doubtful:  # its server may have lost rows; until this is done replies say so
             checked, self._is_doubtful = await self.compare(sidecar), False
             log.info("%d memories were not as stored", checked.faults, extra={"event": "index_compared"})
         try:
@@ -218,7 +218,7 @@ class StoreFollower:
                 exc,
                 extra={"event": "sidecar_rebuilt"},
             )
-        # From where the words are level with the store: what happened since is read into both.
+        # From where the text index is in sync: both read the changes since then.
         token = await self._words.open_early() or await self._store.change_token()
         sidecar = await self._loader.create()
         self.set_archived(sidecar)
@@ -230,11 +230,11 @@ class StoreFollower:
             await self._save_first(sidecar, token)
             return sidecar, token
         self._save_policy.changed()
-        self._save_policy.hasten()  # once it is open: a million vectors take seconds to be written
+        self._save_policy.hasten()  # once it is open: writing a million vectors takes seconds
         return sidecar, token
 
     async def _load_or_build_shared(self) -> tuple[VectorIndex, bytes]:
-        """Build an index that is not there yet, or wait for the daemon that does."""
+        """Build a shared index that does not exist yet, or wait for the daemon that is building it."""
         while True:
             async with build_lease(self._store) as is_ours:
                 with contextlib.suppress(SidecarDamagedError):
@@ -251,12 +251,12 @@ class StoreFollower:
             await asyncio.sleep(RETRY_S)
 
     async def _older_token(self, token: bytes) -> bytes:
-        """Return from where to follow an index that others follow too, so that the words of this home are level with it."""
+        """Return the token to follow a shared index from: the older one, so that this home's text index catches up with it."""
         own = await self._words.open_early() if self._writer.current is None else self.token
         return own if own and token and self._store.has_reached(token, own) else token
 
     async def _save_first(self, sidecar: VectorIndex, token: bytes) -> None:
-        """Write a new index before anybody writes into it; what cannot be written now is tried again."""
+        """Save a new index before any write to it; a failed save is retried later."""
         try:
             await self._loader.save(sidecar, token)
         except SidecarError as exc:
@@ -264,7 +264,7 @@ class StoreFollower:
             self._save_policy.changed()
 
     async def fill(self, index: VectorIndex, progress: Callable[[int, int], None] | None = None) -> None:
-        """Enter every memory of the store into *index*; *progress* is told of how many of how many.
+        """Add every memory of the store to *index*; *progress* is called with the count so far and the total.
 
         Raises:
             StoreError: the store cannot be read.
@@ -279,7 +279,7 @@ class StoreFollower:
         await self._loader.fill(index, report)
 
     async def _follow(self, sidecar: VectorIndex, token: bytes) -> None:
-        """Apply what the feed tells for as long as *sidecar* is the one in use."""
+        """Apply changes from the feed while *sidecar* is the index in use."""
         self.token = token
         is_open = self._writer.current is not None
         async with contextlib.aclosing(gather_changes(self._store, token, is_level=is_open)) as batches:
@@ -290,9 +290,7 @@ class StoreFollower:
                     await self._apply(sidecar, batch.changes)
                 if sidecar.is_remote:
                     self._rechecks.add(batch.changes)
-                    await self._recheck(
-                        sidecar
-                    )  # and so find out whether the server answers, however quiet the store is
+                    await self._recheck(sidecar)  # which also probes the server, however quiet the store is
                 if batch.changes:
                     self.token = batch.changes[-1].token
                     for change in batch.changes:
@@ -316,16 +314,16 @@ class StoreFollower:
         self.on_open()
 
     async def _apply(self, sidecar: VectorIndex, changes: Sequence[Change]) -> None:
-        """Bring the indexes level with what the feed told, own echoes included."""
+        """Apply changes from the feed to the indexes, own echoes included."""
         if any(change.kind is ChangeKind.SCOPES_CHANGED for change in changes):
             self.id_keys.forget()  # another process may have restored a backup
             await self.reload_scopes(sidecar, self._scopes.hidden_ids())
         await self._writer.apply(sidecar, changes)
         if any(change.kind in (ChangeKind.SCOPE_REMOVED, ChangeKind.REMOVED) for change in changes):
-            self.save_soon()  # whoever removed it, it is to leave these files
+            self.save_soon()  # whoever removed it, it has to be purged from these files
 
     async def _recheck(self, sidecar: VectorIndex) -> None:
-        """Look again at what changed some time ago: a slower daemon may have written an older state over it since."""
+        """Recheck changes made some time ago: a slower daemon may have overwritten them with an older state since."""
         due = self._rechecks.due()
         revisions = await call(sidecar, lambda: sidecar.get_revisions(due or [NO_MEMORY]))
         located = await call(sidecar, lambda: sidecar.locate(due)) if due else {}
@@ -341,34 +339,34 @@ class StoreFollower:
     # scopes
 
     def set_archived(self, sidecar: VectorIndex) -> None:
-        """Take over which scopes are archived now."""
+        """Update the set of archived scopes."""
         archived = self._scopes.archived_ids()
         sidecar.set_archived(archived)
         self._words.set_archived(archived)
         self._second.set_archived(archived)
 
     async def reload_scopes(self, sidecar: VectorIndex, hidden: frozenset[ScopeId]) -> None:
-        """Read the scopes again, and the memories of those that are no longer hidden."""
+        """Refresh the scopes, and reload the memories of those no longer hidden."""
         await self._scopes.refresh()
         self.set_archived(sidecar)
         if hidden - self._scopes.hidden_ids():
             await self.compare(sidecar)
 
     async def compare(self, sidecar: VectorIndex, settle_s: float = 0.0) -> Checked:
-        """Compare every memory's revision with the store and mend what differs in *sidecar*; *settle_s* as in `reconcile`."""
+        """Compare every memory's revision with the store and repair differences in *sidecar*; *settle_s* as in `reconcile`."""
         reload, remove = partial(self._writer.reload, sidecar), partial(self._writer.remove, sidecar)
         return await compare(self._store, sidecar, reload, remove, settle_s)
 
     # saving
 
     async def save(self) -> None:
-        """Write the files of the index in use now.
+        """Save the index in use now.
 
         Raises:
-            SidecarError: they could not be written; the ones before are still there.
+            SidecarError: it could not be written; the previous files are kept.
         """
         async with self._saving:
-            sidecar = self._writer.current  # the one in use by now: the token is that of no other
+            sidecar = self._writer.current  # the index in use by now: the token belongs to no other
             if sidecar is None:
                 return
             with self._save_policy.saving():
@@ -378,7 +376,7 @@ class StoreFollower:
                 await self._second.save(token)
 
     def save_soon(self) -> None:
-        """Save within a second or two: what was removed for good is to leave the files as well."""
+        """Save within a second or two, to purge hard-forgotten memories from the files too."""
         self._save_policy.hasten()
         self._words.purge_soon()
 

@@ -1,19 +1,19 @@
-"""Generations: the numbered folders in which every index is saved, whole or not there, and checked before they are believed.
+"""Generations: the numbered folders in which every index is saved, written atomically and verified when loaded.
 
-A generation is a folder such as ``generation-00000012`` with the files of one index and a description of them, whose form is
-the index's own (`vector/header.py`, `text/manifest.py`). This module makes, finds and removes the folders, and writes,
-links and checks what lies in them. One process at a time writes (the daemon). There are two ways to make one:
+A generation is a folder such as ``generation-00000012`` with the files of one index and a manifest whose format the index defines
+(`vector/header.py`, `text/manifest.py`). This module creates, finds and removes the folders, and writes, links and verifies their files.
+Only one process writes at a time (the daemon). There are two ways to create one:
 
-- `writing`: under a name that ends in ``.tmp``, every file and the folder synced, then renamed, then its parent synced; only
-  then do older ones go. So a crash, a full disk or a kill at any moment leaves the old generation or the new one, and at
-  most a ``.tmp`` folder that the next start or save removes.
-- `create`: in place, for a library that keeps its own files in it while it is in use, and commits by itself; it counts from when
-  its description is written.
+- `writing`: under a name that ends in ``.tmp``; every file and the folder are synced, the folder is renamed, its parent is synced, and only
+  then older ones are removed. A crash, a full disk or a kill at any moment leaves the old generation or the new one, and at most a
+  ``.tmp`` folder that the next start or save removes.
+- `create`: in place, for a library that keeps its own files there while in use and commits itself; the generation is valid once its
+  manifest is written.
 
-A file that did not change is not written again: the new generation gets another name for it (a hard link). It keeps the
-checksum it was written with, so what happened to it since is found when it is loaded.
+An unchanged file is not written again: the new generation gets a hard link to it. It keeps its original checksum, so that later
+corruption is detected on load.
 
-Checksums are CRC-32: they find accidents, which is all they are for, at 7 GB/s where BLAKE2 takes 1.4 GB/s.
+Checksums are CRC-32: they only have to detect accidental corruption, and run at 7 GB/s, BLAKE2 at 1.4 GB/s.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ _BLOCK = 1 << 20  # bytes read at a time
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A file of a generation as it was written."""
+    """A file of a generation, with its size and checksum as written."""
 
     path: Path
     size: int
     crc32: int
 
     def to_json(self) -> dict[str, int]:
-        """Return the file as descriptions list it."""
+        """Return the file's entry in a manifest."""
         return {"size": self.size, "crc32": self.crc32}
 
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """What a file holds that is saved already; ``content`` writes it where it cannot be linked."""
+    """A file that is saved already; ``content`` is written if it cannot be linked."""
 
     saved: Saved
     content: Callable[[], Sequence[Buffer]]
 
 
 class Generations:
-    """The generations of one index in one folder, which may hold other things too. Folders are made for their owner only."""
+    """The generations of one index in a folder that may contain other files too. Folders are accessible to their owner only."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        """Take the folder and the name that stands before the numbers."""
+        """Take the folder and the prefix of its generations' names."""
         self.folder, self._name = folder, name
         self._pattern = re.compile(rf"{re.escape(name)}-(\d{{8}})")
 
@@ -72,7 +72,7 @@ class Generations:
         return self.folder / f"{self._name}-{number:08d}"
 
     def numbers(self) -> list[int]:
-        """List the generations that are there, oldest first."""
+        """List the existing generations, oldest first."""
         if not self.folder.is_dir():
             return []
         return sorted(
@@ -80,15 +80,15 @@ class Generations:
         )
 
     def newest(self, holding: str | None = None) -> int | None:
-        """Return the number of the newest generation, or of the newest *holding* such a file; None where there is none."""
+        """Return the number of the newest generation, or of the newest *holding* such a file; None if there is none."""
         numbers = (number for number in reversed(self.numbers()))
         return next((number for number in numbers if holding is None or (self.path(number) / holding).is_file()), None)
 
     def create(self) -> Path:
-        """Make the folder of the next generation, in place.
+        """Create the folder of the next generation, in place.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: it cannot be created.
         """
         target = self.path(self._next())
         target.mkdir(mode=0o700, parents=True)
@@ -96,12 +96,12 @@ class Generations:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[tuple[int, Path]]:
-        """Return the number of the next generation and an empty folder for its files.
+        """Yield the number of the next generation and an empty folder for its files.
 
-        When the block ends, the generation is there and older ones go; when it fails, all is as before.
+        When the block ends, the generation is committed and older ones are removed; if it fails, nothing changes.
 
         Raises:
-            OSError: it cannot be written (a full disk, for one).
+            OSError: it cannot be written (disk full, for example).
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.remove_old()
@@ -120,13 +120,13 @@ class Generations:
         self.remove_old()
 
     def remove_old(self, keep: Path | None = None) -> None:
-        """Remove what an interrupted `writing` left, and all generations but *keep*, or but the newest."""
+        """Remove leftovers of an interrupted `writing`, and all generations except *keep*, by default the newest."""
         if keep is None and (number := self.newest()) is not None:
             keep = self.path(number)
         for entry in self.folder.iterdir() if self.folder.is_dir() else ():
             match = self._pattern.match(entry.name)
             if match and entry != keep and entry.name in (match[0], match[0] + _UNFINISHED):
-                # Errors are ignored: on Windows a mapped file cannot be removed, but after the next start it can.
+                # Errors are ignored: on Windows a mapped file cannot be removed until after the next start.
                 shutil.rmtree(entry, ignore_errors=True)
 
     def _next(self) -> int:
@@ -134,7 +134,7 @@ class Generations:
 
 
 def put_file(path: Path, content: Iterable[Buffer] | Unchanged) -> Saved:
-    """Write a file that is not there yet, durably, or link what is saved already.
+    """Write a new file durably, or link one that is saved already.
 
     Raises:
         OSError: it cannot be written.
@@ -143,13 +143,13 @@ def put_file(path: Path, content: Iterable[Buffer] | Unchanged) -> Saved:
         return _write(path, content)
     try:
         path.hardlink_to(content.saved.path)
-    except OSError:  # no hard links here, or somebody removed it
+    except OSError:  # no hard links here, or it was removed
         return _write(path, content.content())
     return Saved(path, content.saved.size, content.saved.crc32)
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file that may be there already: durably, and whole or not at all.
+    """Write or replace a file durably and atomically.
 
     Raises:
         OSError: it cannot be written.
@@ -161,7 +161,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def measure(path: Path) -> Saved:
-    """Return a file as it is now."""
+    """Return the size and checksum of a file as it is now."""
     size = check = 0
     with path.open("rb", buffering=0) as file:
         while block := file.read(_BLOCK):
@@ -170,10 +170,10 @@ def measure(path: Path) -> Saved:
 
 
 def check_files(folder: Path, listed: Mapping[str, Mapping[str, int]]) -> dict[str, Saved]:
-    """Compare the files of a generation with its description; return them by name, in order.
+    """Compare the files of a generation with its manifest; return them by name, in order.
 
     Raises:
-        SidecarDamagedError: one is not what was written.
+        SidecarDamagedError: one differs from what was written.
         OSError: one cannot be read.
     """
     files: dict[str, Saved] = {}
@@ -198,7 +198,7 @@ def _write(path: Path, content: Iterable[Buffer]) -> Saved:
 
 
 def _sync(folder: Path) -> None:
-    if os.name != "posix":  # elsewhere a folder cannot be opened, and renames are journalled
+    if os.name != "posix":  # on other systems a folder cannot be opened, and renames are journalled
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

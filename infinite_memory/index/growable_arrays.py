@@ -1,7 +1,7 @@
-"""Arrays that grow at their end: the storage below the metadata and the vectors.
+"""Append-only growable arrays: the storage of the metadata and the vectors.
 
-What was appended is not changed in place by appending more. A reader that holds an array may therefore go on reading
-its first entries without a lock while others append; growth moves later readers to a larger copy.
+Appending never changes existing entries in place. A reader that holds an array may therefore keep reading its first entries without a
+lock while others append; growth gives later readers a larger copy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FIRST_CAPACITY = 1024
 
 
 class GrowableArray:
-    """One growing array of plain values."""
+    """A growable array of plain values."""
 
     def __init__(self, dtype: DTypeLike, values: NDArray[Any] | None = None) -> None:
         self._room: NDArray[Any] = np.empty(0, dtype) if values is None else values.astype(dtype)
@@ -27,11 +27,11 @@ class GrowableArray:
 
     @property
     def values(self) -> NDArray[Any]:
-        """The values so far, a view."""
+        """The values so far, as a view."""
         return self._room[: self._count]
 
     def extend(self, values: Sequence[Any] | NDArray[Any]) -> None:
-        """Append *values*; the room grows by half, so each value is moved a bounded number of times."""
+        """Append *values*; capacity grows by half, so each value is moved a bounded number of times."""
         end = self._count + len(values)
         if end > len(self._room):
             larger = np.empty(max(end, FIRST_CAPACITY, len(self._room) * 3 // 2), self._room.dtype)
@@ -42,7 +42,7 @@ class GrowableArray:
 
 
 class Interner:
-    """Strings by small codes, in order of first use; None is the code -1."""
+    """Strings interned as small codes, in order of first use; None has the code -1."""
 
     ABSENT = -1
 
@@ -56,19 +56,19 @@ class Interner:
 
     @property
     def strings(self) -> list[str]:
-        """Copy the strings, by code."""
+        """Return a copy of the strings, by code."""
         return self._strings.copy()
 
     def strings_from(self, start: int, limit: int) -> list[str]:
-        """Copy at most *limit* strings, from the code *start* on."""
+        """Return a copy of at most *limit* strings, from the code *start* on."""
         return self._strings[start : start + limit]
 
     def string(self, code: int) -> str:
-        """Return the string of a code that was handed out."""
+        """Return the string of an assigned code."""
         return self._strings[code]
 
     def codes(self, strings: Sequence[str | None]) -> list[int]:
-        """Return the code of each string, new ones to those that have none."""
+        """Return the code of each string, assigning new ones as needed."""
         known = self._codes
         for string in dict.fromkeys(strings):
             if string is not None and string not in known:
@@ -77,5 +77,5 @@ class Interner:
         return list(map(known.__getitem__, strings))
 
     def find(self, string: str) -> int | None:
-        """Return the code of *string*; None when it was never used."""
+        """Return the code of *string*; None if it has none."""
         return self._codes.get(string)

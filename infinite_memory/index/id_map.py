@@ -1,7 +1,7 @@
-"""Memory ids as twelve bytes, and a map from them to slots that a million entries do not make expensive.
+"""Memory ids as twelve bytes, and a compact map from them to slots for millions of entries.
 
 Why not a dict of strings: at a million memories it takes about 150 MB and seconds to fill. A sorted array takes 16
-bytes an entry and is looked up in under two microseconds; a small dict beside it takes what came since the last merge.
+bytes an entry and is looked up in under two microseconds; a small dict beside it holds the entries added since the last merge.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from infinite_memory.models import MemoryId
 
 KEY_BYTES = 12  # of an ObjectId
 KEY_DTYPE = np.dtype(f"S{KEY_BYTES}")
-"""NumPy drops trailing zero bytes where it makes a Python value of an entry: read keys by `to_ids` or ``tobytes``."""
+"""NumPy drops trailing zero bytes when it converts an entry to a Python value: read keys with `to_ids` or ``tobytes``."""
 
 MERGE_AT_LEAST = 4096
-"""The dict is merged when it holds more, and more than a thirty-second of the array: a merge moves the whole array."""
+"""The dict is merged above this size, and above a thirty-second of the array: a merge moves the whole array."""
 
 ORDERED_AT_ONCE = 8192
-"""Ids and numbers that `in_id_order` makes Python values of at a time, in two milliseconds."""
+"""Ids and numbers that `in_id_order` converts to Python values at a time, in two milliseconds."""
 
-_PIECE = 65_536  # keys written as digits at a time: nothing else runs meanwhile
+_PIECE = 65_536  # keys formatted at a time: nothing else runs meanwhile
 
 Keys = NDArray[np.bytes_]
 Slots = NDArray[np.int64]
 
 
 def to_key(memory_id: str) -> bytes | None:
-    """Return the twelve bytes of *memory_id*; None when it is not 24 hexadecimal digits in lower case: ids are matched exactly."""
+    """Return the twelve bytes of *memory_id*; None if it is not 24 lower-case hexadecimal digits: ids are matched exactly."""
     try:
         key = bytes.fromhex(memory_id)
     except ValueError:
@@ -40,12 +40,12 @@ def to_key(memory_id: str) -> bytes | None:
 
 
 def keys_array(keys: Sequence[bytes]) -> Keys:
-    """Put twelve-byte keys into one array."""
+    """Return twelve-byte keys as an array."""
     return np.frombuffer(b"".join(keys), dtype=KEY_DTYPE)
 
 
 def to_ids(keys: Keys) -> list[MemoryId]:
-    """Write keys as ids, in their order."""
+    """Return keys as ids, in order."""
     made: list[MemoryId] = []
     for first in range(0, len(keys), _PIECE):
         digits = np.ascontiguousarray(keys[first : first + _PIECE]).tobytes().hex()
@@ -54,17 +54,17 @@ def to_ids(keys: Keys) -> list[MemoryId]:
 
 
 class IdMap:
-    """Key -> the slot it was last put at. A key is never dropped: its owner knows which slots are dead. Not locked."""
+    """Maps a key to its latest slot. Keys are never dropped: the owner knows which slots are dead. Not locked."""
 
     def __init__(self) -> None:
         self._keys: Keys = np.empty(0, KEY_DTYPE)
         self._slots: NDArray[np.int32] = np.empty(0, np.int32)
         self._recent: dict[bytes, int] = {}
-        self._last = b""  # the highest key of the array: ids made by one process rise, and need not be looked for there
+        self._last = b""  # highest key of the array: ids of one process ascend, so new ones need no lookup there
 
     @classmethod
     def of(cls, keys: Keys) -> IdMap:
-        """Map distinct *keys* to their positions."""
+        """Return a map of distinct *keys* to their positions."""
         made = cls()
         order = np.argsort(keys)
         made._keys, made._slots = keys[order], order.astype(np.int32)
@@ -72,14 +72,14 @@ class IdMap:
         return made
 
     def find(self, key: bytes) -> int | None:
-        """Look one key up; None when it is not there."""
+        """Return the slot of a key; None if it has none."""
         slot = self._recent.get(key)
         if slot is None and (at := self._position(key)) is not None:
             slot = int(self._slots[at])
         return slot
 
     def find_all(self, keys: Sequence[bytes]) -> Slots:
-        """Look many keys up at once; returns the slot of each, -1 for one that is not there."""
+        """Return the slots of many keys, -1 for a missing one."""
         slots = np.fromiter(map(self._recent.get, keys, repeat(-1)), np.int64, len(keys))
         if keys and min(keys) <= self._last:
             at, is_there = self._positions(keys)
@@ -87,7 +87,7 @@ class IdMap:
         return slots
 
     def put_all(self, keys: Sequence[bytes], first: int) -> None:
-        """Let *keys*, each of them once, lead to slots that count from *first*."""
+        """Map distinct *keys* to consecutive slots from *first* on."""
         slots = range(first, first + len(keys))
         if keys and min(keys) <= self._last:
             at, is_there = self._positions(keys)
@@ -99,7 +99,7 @@ class IdMap:
             self._merge()
 
     def _positions(self, keys: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Find where in the array *keys* are, if they are; it is not empty."""
+        """Return the position of each of *keys* in the array, and whether it is there; the array must not be empty."""
         wanted = keys_array(keys)
         at = np.searchsorted(self._keys, wanted)
         at[at == len(self._keys)] = 0
@@ -124,7 +124,7 @@ class IdMap:
 
 
 def in_id_order(keys: Keys, numbers: NDArray[np.int64]) -> Iterator[dict[MemoryId, int]]:
-    """Yield numbers by id, by rising id and some at a time."""
+    """Yield numbers by id, by ascending id, in batches."""
     order = np.argsort(keys)
     for first in range(0, len(order), ORDERED_AT_ONCE):
         some = order[first : first + ORDERED_AT_ONCE]

@@ -1,4 +1,4 @@
-"""When an index was level with its store, also where others write without a pause, so that the change feed is never silent."""
+"""When an index was last in sync with its store, even if others write without a pause and the change feed is never silent."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from infinite_memory.store.base import Change, Store
 
-MARK_EVERY_S = 5.0  # the store is asked for a mark so often while it is written all the time; it costs a ping
+MARK_EVERY_S = 5.0  # how often the store is asked for a mark under constant writes; it costs a ping
 
 
 class LevelClock:
-    """The last moment up to which everything is known to be in an index, by the monotonic clock; None before the first."""
+    """The last moment at which an index is known to have been in sync, by the monotonic clock; None before the first."""
 
     def __init__(self, store: Store, mark_every_s: float = MARK_EVERY_S) -> None:
         self._store, self._mark_every_s = store, mark_every_s
@@ -20,13 +20,13 @@ class LevelClock:
         self._marked_at = -mark_every_s
 
     async def told(self, changes: Sequence[Change], *, is_silent: bool) -> bool:
-        """Learn of changes that were entered; True if with them the index has all that had happened by a moment ago.
+        """Record applied changes; True if the index now has all changes made up to a moment ago.
 
         Args:
-            is_silent: Whether the feed has nothing more to tell.
+            is_silent: Whether the feed has no further changes.
 
         Raises:
-            StoreError: the store cannot be asked.
+            StoreError: the store cannot be reached.
         """
         now = time.monotonic()
         if is_silent:

@@ -1,4 +1,4 @@
-"""Where a vector index comes from: its files, or where there are none that can be used, the store."""
+"""Where a vector index comes from: its files, or the store if there are no usable files."""
 
 from __future__ import annotations
 
@@ -13,28 +13,26 @@ from infinite_memory.index.base import VectorIndex, VectorIndexFiles, call
 from infinite_memory.index.recent_ids import RecentIds
 from infinite_memory.store.base import Store
 
-NO_SPACE = "none"  # stands for the space of a model that is not there: everything is pending
+NO_SPACE = "none"  # the space if there is no model: everything is pending
 
 
 class IndexLoader:
-    """Loads, creates, fills and saves vector indexes of one store, in the space of the model that is in use."""
+    """Loads, creates, fills and saves vector indexes of one store, in the space of the current model."""
 
     def __init__(
         self, store: Store, embeddings: EmbeddingService, files: VectorIndexFiles, removals: RecentIds
     ) -> None:
-        """Take the parts; *removals* are what must not come back while an index is filled."""
+        """Take the collaborators; *removals* are ids that must not reappear while an index is filled."""
         self._store, self._embeddings, self.files, self._removals = store, embeddings, files, removals
 
     async def load(self) -> tuple[VectorIndex, bytes]:
-        """Return the index as it was saved, and its change token.
+        """Return the saved index and its change token.
 
         Raises:
-            SidecarError: there is none that can be used.
+            SidecarError: there is no usable one.
         """
         space, dim = self._space()
-        with (
-            seldom_searched()
-        ):  # the loop's thread may be the one that searches for garbage among what is made of the files
+        with seldom_searched():  # a garbage collection over the loaded objects may run in the loop's thread
             return await asyncio.to_thread(lambda: self.files.load(self._store.identity, space, dim))
 
     async def create(self) -> VectorIndex:
@@ -43,10 +41,10 @@ class IndexLoader:
         return await asyncio.to_thread(lambda: self.files.create(space, dim))
 
     async def fill(self, index: VectorIndex, report: Callable[[int], None]) -> None:
-        """Enter every memory of the store, but what is removed meanwhile.
+        """Add every memory of the store, except those removed meanwhile.
 
         Args:
-            report: Told how many memories were read so far.
+            report: Called with the number of memories read so far.
 
         Raises:
             StoreError: the store cannot be read.
@@ -63,10 +61,10 @@ class IndexLoader:
                         await call(index, lambda gone=gone: index.remove(gone))  # type: ignore[misc]
 
     async def save(self, index: VectorIndex, token: bytes) -> None:
-        """Write *index* to its files, with the change token up to which it is level with the store.
+        """Save *index*, with the change token up to which it is in sync with the store.
 
         Raises:
-            SidecarError: they could not be written; the ones before are still there.
+            SidecarError: it could not be written; the previous files are kept.
         """
         await asyncio.to_thread(lambda: self.files.save(index, self._store.identity, token))
 

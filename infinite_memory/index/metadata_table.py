@@ -1,11 +1,10 @@
-"""Which memories there are and what filters ask of them: a table of columns, one slot a memory.
+"""The memories of an index and the fields that filters read: a columnar table, one slot per memory.
 
-A slot is never changed once it is written. A newer revision takes a new slot and leaves the old one dead, and a removal
-only marks it dead; `extend_from` copies the living into a new table. So a snapshot for saving or searching is a few
-references and a copy of the marks, and no reader waits for a writer. Slots are positions of this table and never leave
-the package.
+A slot is never changed in place. A newer revision takes a new slot and marks the old one dead, a removal only marks it dead, and
+`extend_from` copies live slots into a new table. A snapshot for saving or searching is therefore a few references and a copy of the
+live mask, and no reader waits for a writer. Slots are positions in this table and are not used outside the package.
 
-The table holds no lock. Its owner serialises what writes to it and what looks slots up. Filters are evaluated by `filters.TableFilter`.
+The table has no lock. Its owner serialises writes and slot lookups. Filters are evaluated by `filters.TableFilter`.
 """
 
 from __future__ import annotations
@@ -50,25 +49,25 @@ COLUMNS: Mapping[str, np.dtype[Any]] = {
     "windows": np.dtype(np.int32),
     "tag_end": np.dtype(np.int64),
 }
-"""The columns, each with one value a slot. ``windows`` counts vectors (0 while pending), ``tag_end`` is where the
-slot's stretch of `MetadataTable.tag_codes` ends."""
+"""The columns, each with one value per slot. ``windows`` counts vectors (0 while pending), ``tag_end`` is the end of the slot's range in
+`MetadataTable.tag_codes`."""
 
-FEW_IDS = 16  # looked up one by one: quicker than the arrays for all of them
-FEW_ASKED, MANY_TURNS = 4, 1000  # from where it is quicker to look through the turns than to put them in order
+FEW_IDS = 16  # ids up to which single lookups are faster than one over the arrays
+FEW_ASKED, MANY_TURNS = 4, 1000  # with few asked and many turns, scanning is faster than sorting
 _CONVERSATION = ("conversation", "scope", "source")
-"""What turns of one conversation have in common. The source is among it, for users may share a scope and have one each: what one of them
-says is never beside what another one says, whatever they call their conversations."""
+"""The columns that turns of one conversation share. The source is one of them because users may share a scope with a source each: turns of
+different users are never neighbours, whatever their conversation ids."""
 
 INTERNED = ("scope", *(by.column for by in FILTERED_TEXTS.values()), "tag")
 
 
 def milliseconds(instant: dt.datetime) -> int:
-    """Return the whole milliseconds from 1970 to *instant*, rounded down."""
+    """Return *instant* as whole milliseconds since 1970, rounded down."""
     return (instant - _EPOCH) // MILLISECOND
 
 
 def milliseconds_up(instant: dt.datetime) -> int:
-    """Return the whole milliseconds from 1970 to *instant*, rounded up."""
+    """Return *instant* as whole milliseconds since 1970, rounded up."""
     return -((_EPOCH - instant) // MILLISECOND)
 
 
@@ -90,10 +89,10 @@ class MetadataTable:
     def of(
         cls, columns: Mapping[str, NDArray[Any]], tag_codes: NDArray[Any], strings: Mapping[str, Sequence[str]]
     ) -> MetadataTable:
-        """Build a table of living slots from saved arrays.
+        """Build a table of live slots from saved arrays.
 
         Raises:
-            ValueError: the arrays do not fit each other.
+            ValueError: the arrays are inconsistent.
             KeyError: one is missing.
         """
         made = cls()
@@ -112,36 +111,36 @@ class MetadataTable:
 
     @property
     def dead_count(self) -> int:
-        """Slots that only a compaction gives back."""
+        """Dead slots, which only a compaction reclaims."""
         return self._dead_count
 
     def column(self, name: str) -> NDArray[Any]:
-        """The values of a column of `COLUMNS`, dead slots too."""
+        """The values of a column of `COLUMNS`, dead slots included."""
         return self.columns[name].values
 
     @property
     def is_alive(self) -> Mask:
-        """The marks of the living slots, a view."""
+        """The mask of live slots, as a view."""
         return self._alive.values
 
     def alive(self) -> Mask:
-        """Copy the marks of the living slots."""
+        """Return a copy of the mask of live slots."""
         return self._alive.values.copy()
 
     # writing
 
     def find(self, memory_id: MemoryId) -> int | None:
-        """Find the slot of a memory; None when it is unknown."""
+        """Return the slot of a memory; None if it is unknown."""
         key = to_key(memory_id)
         return None if key is None else self.find_key(key)
 
     def append(self, rows: IndexBatch, windows: NDArray[np.int64], before: Slots) -> None:
-        """Append each row in a new slot at the end, in order, and leave the slots these memories had before dead.
+        """Append each row as a new slot, in order, and mark the previous slots of these memories dead.
 
         Args:
             rows: At least one.
-            windows: The number of vectors kept for each.
-            before: The slot of each memory until now, as `find_all` gives it.
+            windows: The number of vectors of each row.
+            before: The current slot of each memory, as returned by `find_all`.
         """
         first, slots = len(self), range(len(self), len(self) + len(rows))
         tag_counts = list(map(len, rows.tag_keys))
@@ -188,7 +187,7 @@ class MetadataTable:
             self._live_by_scope.pop(code, None)
 
     def move_scope(self, source: ScopeId, target: ScopeId) -> None:
-        """Let all slots of a scope be of another; who reads the column at this moment goes on with what it was."""
+        """Move all slots of a scope to another; concurrent readers keep the old column."""
         if (old := self.interned["scope"].find(source)) is not None:
             [new] = self.interned["scope"].codes([target])
             scopes = self.column("scope")
@@ -196,7 +195,7 @@ class MetadataTable:
             self._live_by_scope[new] += self._live_by_scope.pop(old, 0)
 
     def extend_from(self, source: MetadataTable, slots: Slots) -> None:
-        """Append copies of *slots* of *source*; the interned strings of *source* become those of both."""
+        """Append copies of *slots* of *source*; both tables then share the interned strings of *source*."""
         first = len(self)
         self.interned = source.interned
         tag_counts, tag_codes = source.tags_of(slots)
@@ -215,12 +214,12 @@ class MetadataTable:
     # reading
 
     def count_by_scope(self) -> dict[ScopeId, int]:
-        """Count the living of each scope that has any."""
+        """Count the live memories of each non-empty scope."""
         names = self.interned["scope"]
         return {ScopeId(names.string(code)): count for code, count in self._live_by_scope.items() if count}
 
     def _in_conversation(self, slot: int) -> Slots:
-        """List the living slots of the conversation of *slot*, in its scope and of its source; none where it has no conversation."""
+        """Return the live slots of the conversation of *slot*, in its scope and of its source; none if it has no conversation."""
         conversation, scopes, sources = (self.column(name) for name in _CONVERSATION)
         said = self._said.find(int(conversation[slot]) if conversation[slot] >= 0 else None)
         is_same = (scopes[said] == scopes[slot]) & (sources[said] == sources[slot])
@@ -228,11 +227,11 @@ class MetadataTable:
         return living
 
     def find_turns(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> tuple[Slots, Slots]:
-        """Return the slots of those of *memory_ids* that belong to a conversation, and the living slots of all these, once each.
+        """Return the slots of *memory_ids* that belong to a conversation, and the live slots of all these conversations, each once.
 
-        Conversations of more than *max_turns* are left out.
+        Conversations of more than *max_turns* are skipped.
         """
-        if not len(self.interned["conversation"]):  # ids need not be looked up where nothing belongs to one
+        if not len(self.interned["conversation"]):  # no lookup needed if there are no conversations
             return np.empty(0, np.int64), np.empty(0, np.int64)
         slots = np.array(list(self.find_many(memory_ids).values()), np.int64)
         slots = slots[self.column("conversation")[slots] >= 0]
@@ -244,7 +243,7 @@ class MetadataTable:
         return slots, np.concatenate(short) if short else np.empty(0, np.int64)
 
     def neighbours(self, asked: Slots, slots: Slots) -> dict[MemoryId, Neighbours]:
-        """Return what was said before and after memories, of what `find_turns` returned; needs no lock."""
+        """Return the memories before and after each of *asked*, from the result of `find_turns`; needs no lock."""
         if not len(slots):
             return {}
         if len(asked) <= FEW_ASKED < MANY_TURNS < len(slots):
@@ -267,8 +266,10 @@ class MetadataTable:
         }
 
     def _beside(self, asked: Slots, slots: Slots) -> Slots:
-        """Return those of *slots* that were said at the moment of one of *asked*, at the last one before or the next one after it: to put
-        a million turns in order takes forty times as long as to look through them."""
+        """Return the *slots* that share the time of one of *asked*, the last time before or the next time after it.
+
+        Why not sort: sorting a million turns takes forty times as long as scanning them.
+        """
         times, wanted = self.column("occurred_ms")[slots], np.zeros(len(slots), np.bool_)
         codes = [self.column(name)[slots] for name in _CONVERSATION]
         for slot in asked.tolist():
@@ -282,7 +283,7 @@ class MetadataTable:
         return slots[wanted]
 
     def _number_conversations(self, slots: Slots) -> NDArray[np.int64]:
-        """Number the conversations of *slots*, which stand together."""
+        """Return a conversation number for each of *slots*, which are grouped by conversation."""
         begins = np.zeros(len(slots), np.int64)
         for name in _CONVERSATION:
             codes = self.column(name)[slots]
@@ -290,7 +291,7 @@ class MetadataTable:
         return np.cumsum(begins)
 
     def tags_of(self, slots: Slots) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Return for *slots* the number of tags each, and the codes of all in one array."""
+        """Return the number of tags of each of *slots*, and the codes of all tags in one array."""
         ends = self.column("tag_end")
         starts = np.where(slots > 0, ends[slots - 1], 0)
         counts = ends[slots] - starts
@@ -299,24 +300,24 @@ class MetadataTable:
         return counts, self.tag_codes.values[places]
 
     def tagged(self, key: str) -> Slots:
-        """List the slots that ever bore a tag, dead ones too, rising."""
+        """Return the slots that were written with a tag, dead ones included, ascending."""
         return self._tagged.find(self.interned["tag"].find(key))
 
     def said(self, conversation: str) -> Slots:
-        """List the slots that ever belonged to a conversation (folded), of any scope, dead ones too, rising."""
+        """Return the slots of a conversation (folded) in any scope, dead ones included, ascending."""
         return self._said.find(self.interned["conversation"].find(conversation))
 
     def between(self, start: float | None, end: float | None) -> Slots | None:
-        """List the slots with ``start <= occurred_ms < end``, dead ones too, rising; None when a pass over all is as good."""
+        """Return the slots with ``start <= occurred_ms < end``, dead ones included, ascending; None if a pass over all slots is as fast."""
         return self._in_time.between(self.column("occurred_ms"), start, end)
 
     def find_key(self, key: bytes) -> int | None:
-        """Find the slot of the memory with a key; None when it is unknown."""
+        """Return the slot of the memory with a key; None if it is unknown."""
         slot = self._slots.find(key)
         return slot if slot is not None and self._alive.values[slot] else None
 
     def find_many(self, memory_ids: Iterable[MemoryId]) -> dict[MemoryId, int]:
-        """Find the slots of memories; unknown ids are left out."""
+        """Return the slots of memories; unknown ids are omitted."""
         keys = {memory_id: key for memory_id in memory_ids if (key := to_key(memory_id)) is not None}
         if len(keys) <= FEW_IDS:
             return {one: slot for one, key in keys.items() if (slot := self.find_key(key)) is not None}
@@ -324,20 +325,20 @@ class MetadataTable:
         return {one: slot for one, slot in zip(keys, slots, strict=True) if slot >= 0}
 
     def find_all(self, keys: Sequence[bytes]) -> Slots:
-        """Find the slot of the memory with each key; -1 where it is unknown."""
+        """Return the slot of the memory with each key, -1 if it is unknown."""
         slots = self._slots.find_all(keys)
         known = np.flatnonzero(slots >= 0)
         slots[known[~self._alive.values[slots[known]]]] = -1
         return slots
 
     def _kill(self, slot: int) -> None:
-        """Mark a living slot dead."""
+        """Mark a live slot dead."""
         self._alive.values[slot] = False
         self._dead_count += 1
         self._live_by_scope[int(self.column("scope")[slot])] -= 1
 
     def _index(self, first: int) -> None:
-        """Enter the slots from *first* on, which all live, into what finds them."""
+        """Add the slots from *first* on, all of them live, to the postings, counts and time order."""
         slots = np.arange(first, len(self), dtype=np.int64)
         counts, codes = self.tags_of(slots)
         self._tagged.fill(codes, np.repeat(slots, counts))
@@ -365,7 +366,7 @@ class MetadataTable:
 
 
 def marks(several: Iterable[Slots], count: int) -> Mask:
-    """Mark the slots of all of *several*, of *count* in all."""
+    """Return a mask of length *count* with the slots of all of *several* set."""
     made = np.zeros(count, np.bool_)
     for slots in several:
         made[slots] = True

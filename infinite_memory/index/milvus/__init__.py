@@ -1,1 +1,1 @@
-"""The vector index on a Milvus server, which several machines may share."""
+"""The vector index on a Milvus server, which several machines can share."""

@@ -1,4 +1,4 @@
-"""One collection of a server as its rows are asked for, and the collections that there are."""
+"""Row operations on one collection of a Milvus server, and the list of its collections."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     Design = Callable[[MilvusClient], tuple[CollectionSchema, IndexParams]]
     """Returns the fields of a collection and how they are indexed."""
 
-PAGE_ROWS = 4096  # read in one call: made into Python values in some milliseconds
-ROWS_AT_ONCE = 512  # written in one call: a megabyte of vectors
-BYTES_AT_ONCE = 8_000_000  # but fewer where they have very many tags: a server refuses a message that is too long
+PAGE_ROWS = 4096  # rows read per call: converted to Python values in some milliseconds
+ROWS_AT_ONCE = 512  # rows written per call: a megabyte of vectors
+BYTES_AT_ONCE = 8_000_000  # but fewer if they have very many tags: servers refuse messages that are too long
 
 
 def list_collections(connection: Connection) -> list[str]:
@@ -28,7 +28,7 @@ def list_collections(connection: Connection) -> list[str]:
 
 
 class Collection:
-    """A collection that is loaded. Methods may be called from several threads; all raise what `Connection.ask` does.
+    """A loaded collection. Methods may be called from several threads; all raise what `Connection.ask` raises.
 
     Raises:
         SidecarNotReadyError: it was closed.
@@ -40,7 +40,7 @@ class Collection:
 
     @classmethod
     def create(cls, connection: Connection, name: str, design: Design) -> Collection:
-        """Make a collection and load it."""
+        """Create a collection and load it."""
 
         def create(client: MilvusClient, timeout_s: float) -> None:
             schema, params = design(client)
@@ -52,7 +52,7 @@ class Collection:
         return cls(connection, name)
 
     def load(self) -> None:
-        """Have the server load it, and wait until all that was written before this moment can be read."""
+        """Load it on the server, and wait until all earlier writes are visible."""
 
         def load(client: MilvusClient, timeout_s: float) -> None:
             client.load_collection(self.name, timeout=timeout_s)
@@ -63,22 +63,22 @@ class Collection:
         self._connection.ask(load, LOAD_TIMEOUT_S)
 
     def dim(self) -> int | None:
-        """Return how many dimensions its vectors have; None where it has none."""
+        """Return the dimension of its vectors; None if it has none."""
         fields = self._connection.ask(
             lambda client, timeout_s: client.describe_collection(self.name, timeout=timeout_s)["fields"]
         )
         return next((int(field["params"]["dim"]) for field in fields if "dim" in field["params"]), None)
 
     def drop(self) -> None:
-        """Remove it with all its rows."""
+        """Drop it with all its rows."""
         self._connection.ask(lambda client, timeout_s: client.drop_collection(self.name, timeout=timeout_s))
 
     def close(self) -> None:
-        """Answer nothing any more; the rows stay on the server."""
+        """Refuse further calls; the rows stay on the server."""
         self._closed.set()
 
     def check_open(self) -> None:
-        """Raise where it was closed."""
+        """Raise if it was closed."""
         if self._closed.is_set():
             raise SidecarNotReadyError("the index is closed")
 
@@ -87,17 +87,17 @@ class Collection:
     def query(
         self, expression: str, fields: Sequence[str], limit: int = MAX_ROWS, *, eventually: bool = False
     ) -> list[Row]:
-        """Return the rows that pass, in no order; see `Connection.query`."""
+        """Return the matching rows, unordered; see `Connection.query`."""
         self.check_open()
         return self._connection.query(self.name, expression, fields, limit, eventually=eventually)
 
     def count(self, expression: str) -> int:
-        """Count the rows that pass."""
+        """Count the matching rows."""
         self.check_open()
         return self._connection.count(self.name, expression)
 
     def iterate(self, expression: str, fields: Sequence[str], batch: int = PAGE_ROWS) -> Iterator[list[Row]]:
-        """Yield the rows that pass by rising primary key, some at a time."""
+        """Yield the matching rows by ascending primary key, in batches."""
         self.check_open()
         return self._connection.iterate(self.name, expression, fields, batch)
 
@@ -107,7 +107,7 @@ class Collection:
         return self._connection.search(self.name, vector, expression, fields, limit)
 
     def upsert(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write rows over those of the same primary keys."""
+        """Write rows, replacing those with the same primary keys."""
         self.check_open()
         for batch in _parted(rows):
             self._connection.upsert(self.name, batch)
@@ -120,7 +120,7 @@ class Collection:
 
 
 def _parted(rows: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Yield rows in the order given, as many at a time as are written in one call."""
+    """Yield rows in the given order, in batches for one call each."""
     batch: list[Mapping[str, Any]] = []
     size = 0
     for row in rows:

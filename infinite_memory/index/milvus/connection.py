@@ -1,8 +1,8 @@
-"""The one home of `pymilvus`: a connection whose errors are ours, and whose calls end when the server is silent.
+"""The only module that uses `pymilvus`: a connection that raises our errors, and whose calls end when the server stops responding.
 
-Why own reads ask for `Session` consistency: the next call must find what was written, and `Strong`, which would also find it, waits for
-the server's clock at every call. A server of 2.3 counts a deletion as no write of a session, so `delete` writes one row afterwards
-(`Connection.delete`), and what is read then waits for that.
+Why reads use `Session` consistency: a write must be visible to the next call; `Strong` also guarantees that, but waits for the server's
+clock at every call. Milvus 2.3 does not count a deletion as a write of the session, so `Connection.delete` writes one row afterwards,
+which later reads wait for.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_ROWS = 16_384
-"""The most rows that a server returns of one query or search."""
+"""The maximum number of rows that a server returns for one query or search."""
 
-NOT_LOADED = 101  # Milvus' code for a collection that cannot be asked; a server that was killed may load none by itself
-RECONNECT_S = 2.0  # the longest between attempts to connect; by itself the library waits ever longer, up to two minutes
-CONNECT_S = 5.0  # the longest for one attempt: of bytes that were lost on the way no answer comes
-MAX_CAUSES = 20  # of an error are read
-LOAD_TIMEOUT_S = 180.0  # a server that was killed takes half a minute and more to load what it holds
+NOT_LOADED = (
+    101  # Milvus' code for a collection that is not loaded; a server that was killed may not reload any by itself
+)
+RECONNECT_S = 2.0  # maximum delay between attempts to connect; the library's own backoff grows to two minutes
+CONNECT_S = 5.0  # maximum for one attempt: lost packets get no answer
+MAX_CAUSES = 20  # of an error's chain that are read
+LOAD_TIMEOUT_S = 180.0  # a server that was killed takes half a minute or more to load its collections
 
 Row = dict[str, Any]
 
 
 def _with_causes(exc: BaseException) -> str:
-    """Return what an error and those behind it say: where connecting fails, only the innermost one says why."""
+    """Return the messages of an error and its causes: if connecting fails, only the innermost one says why."""
     said: list[str] = []
     inner: BaseException | None = exc
     while inner is not None and len(said) < MAX_CAUSES:
@@ -45,7 +47,7 @@ def _with_causes(exc: BaseException) -> str:
 
 
 def _said(exc: Exception) -> str:
-    """Return what an error says, without the libraries' ornaments."""
+    """Return an error's message, without the libraries' decoration."""
     from pymilvus.exceptions import MilvusException
 
     return str(exc.message) if isinstance(exc, MilvusException) else str(exc)
@@ -56,14 +58,14 @@ def _refuses_token(exc: Exception) -> bool:
 
 
 def _is_silence(exc: Exception) -> bool:
-    """True for an error that says that nobody answered."""
+    """True if an error means that the server did not answer."""
     words = ("deadline", "timeout", "timed out", "unavailable", "connect", "not ready")
     return not _refuses_token(exc) and any(word in _said(exc).lower() for word in words)
 
 
 @contextlib.contextmanager
 def _writing() -> Iterator[None]:
-    """Take a write that is refused for one that comes too early: its disk may be full, a quota used up. What it answers else holds."""
+    """Treat a refused write as temporary: the server's disk may be full or a quota exceeded. Other errors are unchanged."""
     try:
         yield
     except IndexUnavailableError:
@@ -73,7 +75,7 @@ def _writing() -> Iterator[None]:
 
 
 class Connection:
-    """One server. Methods may be called from several threads, and do not wait for a server that is known to be silent (`SilenceWatch`)."""
+    """A connection to one server. Methods may be called from several threads, and fail fast while the server is silent (`SilenceWatch`)."""
 
     def __init__(self, uri: str, token: str | None, timeout_s: float) -> None:
         self._uri, self._token, self._timeout_s = uri, token, timeout_s
@@ -83,7 +85,7 @@ class Connection:
         self.is_closed = False
 
     def close(self) -> None:
-        """Let go of the connection; may be called twice."""
+        """Close the connection; may be called twice."""
         self.is_closed = True
         self._watch.close()
         client, self._client = self._client, None
@@ -91,34 +93,36 @@ class Connection:
             client.close()
 
     def ask(self, work: Callable[[MilvusClient, float], T], timeout_s: float | None = None) -> T:
-        """Return what *work* does with the client, in the time that it may take; what it raises becomes ours.
+        """Run *work* with the client within the timeout and return its result; library errors are translated to ours.
 
         Raises:
-            IndexUnavailableError: the server cannot be reached, does not answer in time, refuses the token, or has the
-                collection no more.
+            IndexUnavailableError: the server cannot be reached, does not answer in time, refuses the token, or no longer has the
+                collection.
             SidecarError: the server refuses the call.
         """
         try:
-            client = self._client or self._connected()  # by itself: what is loaded first may take seconds
+            client = self._client or self._connected()  # not timed: loading the library the first time may take seconds
             result = self._watch.wait_for(lambda: work(client, timeout_s or self._timeout_s))
         except SilentError as exc:
             raise IndexUnavailableError(self._silence) from exc
         except (SidecarError, AssertionError):
             raise
-        except Exception as exc:  # pymilvus raises its own errors, grpc's, and plain ones
+        except Exception as exc:  # pymilvus raises its own errors, grpc's, and plain exceptions
             raise self._translated(exc) from exc
         self._watch.heard()
         return result
 
     def _connected(self) -> MilvusClient:
         with self._connecting:
-            self._watch.check()  # or all who waited for the lock would wait for the server, one after the other
+            self._watch.check()  # otherwise all threads that waited for the lock would wait for the server in turn
             return self._client or self._connect()
 
     def _connect(self) -> MilvusClient:
         from pymilvus import MilvusClient
 
-        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it logs whole expressions; its errors are raised
+        logging.getLogger("pymilvus").setLevel(
+            logging.CRITICAL
+        )  # it logs whole expressions; its errors are raised anyway
         options: dict[str, Any] = {"token": self._token} if self._token else {}
         channel = {
             "grpc.max_reconnect_backoff_ms": round(RECONNECT_S * 1000),
@@ -128,7 +132,7 @@ class Connection:
         return self._client
 
     def _answers(self) -> bool:
-        """Ask for something small; True for any answer."""
+        """Send a cheap request; True for any answer."""
         try:
             with self._connecting:
                 client = self._client or self._connect()
@@ -160,7 +164,7 @@ class Connection:
 
     @property
     def address(self) -> str:
-        """Where the server is, without what is secret."""
+        """The server's address without secrets."""
         return hide(self._uri)
 
     # rows
@@ -174,7 +178,7 @@ class Connection:
         *,
         eventually: bool = False,
     ) -> list[Row]:
-        """Return the rows that pass, in no order; with *eventually* as the server has them now, be it a moment behind."""
+        """Return the matching rows, unordered; *eventually* reads without waiting, possibly slightly stale rows."""
         level = {"consistency_level": "Eventually"} if eventually else {}
         rows = self.ask(
             lambda client, timeout_s: client.query(
@@ -184,7 +188,7 @@ class Connection:
         return [dict(row) for row in rows]
 
     def count(self, collection: str, expression: str) -> int:
-        """Count the rows that pass."""
+        """Count the matching rows."""
         rows = self.ask(
             lambda client, timeout_s: client.query(
                 collection, filter=expression, output_fields=["count(*)"], timeout=timeout_s
@@ -193,7 +197,7 @@ class Connection:
         return int(rows[0]["count(*)"])
 
     def iterate(self, collection: str, expression: str, fields: Sequence[str], batch: int) -> Iterator[list[Row]]:
-        """Yield the rows that pass by rising primary key, some at a time."""
+        """Yield the matching rows by ascending primary key, in batches."""
         rows = self.ask(
             lambda client, timeout_s: client.query_iterator(
                 collection, batch_size=batch, filter=expression, output_fields=list(fields), timeout=timeout_s
@@ -208,7 +212,7 @@ class Connection:
     def search(
         self, collection: str, vector: Sequence[float], expression: str, fields: Sequence[str], limit: int
     ) -> list[Row]:
-        """Return the rows nearest to *vector* by falling ``distance``, the inner product, each with *fields*."""
+        """Return the rows nearest to *vector* by descending ``distance``, the inner product, each with *fields*."""
         [hits] = self.ask(
             lambda client, timeout_s: client.search(
                 collection, data=[vector], filter=expression, limit=limit, output_fields=list(fields), timeout=timeout_s
@@ -217,13 +221,13 @@ class Connection:
         return [{"distance": float(hit["distance"]), **hit["entity"]} for hit in hits]
 
     def upsert(self, collection: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write rows over those of the same primary keys."""
+        """Write rows, replacing those with the same primary keys."""
         written = [dict(row) for row in rows]
         with _writing():
             self.ask(lambda client, timeout_s: client.upsert(collection, written, timeout=timeout_s))
 
     def delete(self, collection: str, keys: Sequence[str], mark: Mapping[str, Any]) -> None:
-        """Delete rows by their primary keys; *mark* is a row that is written afterwards, for reads to wait for."""
+        """Delete rows by primary key; *mark* is a row that is written afterwards, for reads to wait for."""
         with _writing():
             self.ask(lambda client, timeout_s: client.delete(collection, ids=list(keys), timeout=timeout_s))
             self.ask(lambda client, timeout_s: client.upsert(collection, [dict(mark)], timeout=timeout_s))

@@ -1,4 +1,4 @@
-"""Conditions of filters as an expression of Milvus' language."""
+"""Filter conditions as a Milvus expression."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from infinite_memory.index.id_map import to_key
 from infinite_memory.index.milvus import schema
 
 NOTHING = f"{schema.WINDOW} < -1"
-"""Passes no row."""
+"""Matches no row."""
 
 _TIMES = {Field.OCCURRED: schema.OCCURRED}
 
 
 def to_expression(conditions: Iterable[Condition], base: str = schema.MEMORIES) -> str:
-    """Return what passes the rows that meet *base* and all *conditions*."""
+    """Return an expression for the rows that meet *base* and all *conditions*."""
     return " and ".join([base, *map(_to_term, conditions)])
 
 
 def among(field: str, values: Iterable[str], *, is_negated: bool = False) -> str:
-    """Return what passes the rows whose *field* holds one of *values* (of safe characters alone), or none of them."""
+    """Return an expression for the rows whose *field* has one of *values* (safe characters only), or none of them."""
     listed = sorted(values)
     if not listed:
         return f"{schema.WINDOW} >= -1" if is_negated else NOTHING

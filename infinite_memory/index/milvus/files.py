@@ -1,7 +1,7 @@
 """Creates, opens and replaces indexes on a server; implements `VectorIndexFiles`.
 
-An index is a collection and its notes. It can be loaded once its notes say what it is of; then older ones of the same database and
-vector space go. Its name begins with `NAME`, the format and the moment in which it was made.
+An index is a collection and its notes. It can be loaded once its notes have a header; older indexes of the same database and
+vector space are then dropped. Its name starts with `NAME`, the format and the time of its creation.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from infinite_memory.index.milvus.notes import Notebook, Notes
 log = logging.getLogger(__name__)
 
 NAME = "infinite_memory"
-ABANDONED_S = 7 * 86_400  # an index that nobody finished in so long, nobody will
+ABANDONED_S = 7 * 86_400  # an index not finished within this time is abandoned
 
 
 class MilvusIndexFiles:
-    """The indexes on one server whose names begin alike."""
+    """The indexes on one server whose names share a prefix."""
 
     is_shared: ClassVar[bool] = True
 
@@ -38,17 +38,17 @@ class MilvusIndexFiles:
         self._prefix = f"{name}_{schema.FORMAT}_"
 
     def create(self, space: str, dim: int) -> MilvusIndex:
-        """Return an empty index for vectors of one space; what was saved stays until the next `save`."""
+        """Return an empty index for vectors of one space; the saved one is kept until the next `save`."""
         name = f"{self._prefix}{int(time.time() * 1000):013d}_{secrets.token_hex(4)}"
         rows = Collection.create(self._connection, name, lambda client: schema.make_schema(client, dim))
         return MilvusIndex(rows, Notes(self._notebook, name), space, dim)
 
     def load(self, database: str, space: str, dim: int) -> tuple[MilvusIndex, bytes]:
-        """Open the newest index that was saved, with the change token up to which it is current.
+        """Return the newest saved index and the change token up to which it is current.
 
         Raises:
             SidecarDamagedError: there is none of this database, vector space and dimension.
-            IndexUnavailableError: the server cannot be asked.
+            IndexUnavailableError: the server cannot be reached.
         """
         headers = self._notebook.headers()
         for name in reversed(self._names()):
@@ -70,10 +70,10 @@ class MilvusIndexFiles:
         )
 
     def save(self, sidecar: VectorIndex, database: str, token: bytes) -> None:
-        """Note up to where *sidecar* is level; the first time older indexes of the same go.
+        """Record the change token up to which *sidecar* is in sync; the first save drops older indexes of the same database and space.
 
         Raises:
-            SidecarError: it could not be noted.
+            SidecarError: it could not be recorded.
         """
         if not isinstance(sidecar, MilvusIndex):
             raise TypeError(f"{type(sidecar).__name__} is not a MilvusIndex")
@@ -84,7 +84,7 @@ class MilvusIndexFiles:
             self._remove_older(sidecar.name, database, sidecar.space)
 
     def _names(self) -> list[str]:
-        """Return the collections that are indexes of ours, the oldest first."""
+        """Return the collections that are our indexes, oldest first."""
         return sorted(name for name in list_collections(self._connection) if name.startswith(self._prefix))
 
     def _remove_older(self, newest: str, database: str, space: str) -> None:

@@ -1,11 +1,11 @@
 """The vector index on a Milvus server; implements `VectorIndex`.
 
-Writes of this process are serialised, and each looks first at what the server has: an older revision is left out. Two processes that
-write one memory in the same moment may still leave the older one; whoever follows the store's feed sees that and writes it again.
+Writes of this process are serialised, and each first reads the server's rows: an older revision is skipped. Two processes that write one
+memory at the same moment may still leave the older one; followers of the store's feed detect that and rewrite it.
 
-Why what is asked by ids is read without waiting: the server shows a write to a reader of the same session only with its next time tick,
-up to .2 s later. Ids are asked for with every write, so what this process wrote of late is remembered here instead (`RecentWrites`).
-Questions, listings and counts wait for the tick, where something was written just before.
+Why reads by id do not wait: the server shows a write to readers of the same session only at its next time tick, up to .2 s later. Every
+write reads by id, so recent writes of this process are kept here instead (`RecentWrites`). Searches, listings and counts wait for the
+tick if there was a write just before.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from infinite_memory.models import Filter, IndexBatch, IndexRow, MemoryId, Scope
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
-BATCH_ROWS = 512  # memories written together
-IDS_AT_ONCE = 4096  # in one expression: a hundred kilobytes
+BATCH_ROWS = 512  # memories written at a time
+IDS_AT_ONCE = 4096  # ids in one expression: a hundred kilobytes
 MIN_HITS, GROWTH_FACTOR = 32, 4
-COUNTERS = 8  # scopes counted side by side
-COUNTED_S = 1.0  # for how long the sizes of scopes are believed where nothing is written here
+COUNTERS = 8  # scopes counted in parallel
+COUNTED_S = 1.0  # how long scope sizes are cached if nothing is written here
 
 _VECTORS = f"{schema.WINDOWS} > 0"
 _PENDING = f"{schema.MEMORIES} and {schema.WINDOWS} == 0"
@@ -69,18 +69,18 @@ class MilvusIndex:
 
     @property
     def notes(self) -> Notes:
-        """What is noted beside the rows."""
+        """The notes stored beside the rows."""
         return self._notes
 
     # writing
 
     def upsert(self, rows: Iterable[IndexRow]) -> None:
-        """Add rows, or replace those whose revision is older than the given one; see `VectorIndex.upsert`."""
+        """Add rows, or replace those with an older revision; see `VectorIndex.upsert`."""
         for batch in in_columns(rows, BATCH_ROWS):
             self.upsert_batch(batch)
 
     def upsert_batch(self, rows: IndexBatch) -> None:
-        """Add or replace as `upsert` does; others who write wait meanwhile."""
+        """Like `upsert`; blocks other writers while it runs."""
         counts, vectors = usable_vectors(rows, self.space, self.dim)
         with self._writing:
             known = self._find(rows.memory_ids())
@@ -101,7 +101,7 @@ class MilvusIndex:
         self._notes.add(notes.SCOPE, rows.scope_ids)
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Take memories out; unknown ids are ignored."""
+        """Remove memories; unknown ids are ignored."""
         remaining = iter(memory_ids)
         while batch := list(islice(remaining, IDS_AT_ONCE)):
             with self._writing:
@@ -112,7 +112,7 @@ class MilvusIndex:
                 self._recent.removed(known)
 
     def remove_scope(self, scope_id: ScopeId) -> None:
-        """Take all memories of a scope out."""
+        """Remove all memories of a scope."""
         with self._writing:
             every = among(schema.SCOPE, [scope_id])
             for page in self._rows.iterate(every, [schema.KEY, schema.MEMORY]):
@@ -120,7 +120,7 @@ class MilvusIndex:
                 self._recent.removed(schema.to_memory_id(row) for row in page)
 
     def move_scope(self, source: ScopeId, target: ScopeId) -> None:
-        """Do nothing: Milvus changes rows by writing them whole, which what reads them from the store does."""
+        """Do nothing: Milvus can only rewrite whole rows, and reloading the memories from the store does that."""
 
     def _delete(self, keys: Sequence[str]) -> None:
         if keys:
@@ -128,7 +128,7 @@ class MilvusIndex:
             self._sizes = None
 
     def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
-        """Leave these scopes out wherever a filter names no scopes."""
+        """Exclude these scopes if a filter names no scopes."""
         self._archived = frozenset(scope_ids)
 
     # finding
@@ -137,9 +137,9 @@ class MilvusIndex:
         return to_expression(to_conditions(where, self._archived), base)
 
     def search(self, vector: Vectors, k: int, where: Filter) -> list[Hit]:
-        """Find the memories nearest to *vector* among those that pass *where*; see `VectorIndex.search`.
+        """Return the memories nearest to *vector* among those that match *where*; see `VectorIndex.search`.
 
-        Rows of a memory that was found are left out of the next search, so that many windows of few memories hide no other.
+        Memories already found are excluded from the next search, so that many windows of a few memories do not hide others.
 
         Raises:
             ValueError: *vector* is not of shape ``(dim,)``.
@@ -165,10 +165,10 @@ class MilvusIndex:
         return [_to_hit(row) for row in sorted(best.values(), key=_rank)[:k]]
 
     def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
-        """List memories that pass *where* by the time they happened, then by id; see `VectorIndex.list_page`.
+        """List memories that match *where* by time of occurrence, then by id; see `VectorIndex.list_page`.
 
         Raises:
-            InvalidRequestError: *cursor* was not made by this method, or for the other direction.
+            InvalidRequestError: *cursor* was not returned by this method, or belongs to the other direction.
         """
         after = None if cursor is None else Cursor.parse(cursor, newest_first)
         expression = self._expression(where)
@@ -191,15 +191,15 @@ class MilvusIndex:
         return Page(tuple(map(schema.to_memory_id, shown)), total, following)
 
     def top_by_weight(self, where: Filter, limit: int, decay: ImportanceDecay) -> list[MemoryId]:
-        """List the memories that pass *where* by falling weight; see `VectorIndex.top_by_weight`."""
+        """List the memories that match *where* by descending weight; see `VectorIndex.top_by_weight`."""
         return first_by_weight(self._rows, self._expression(where), limit, decay)
 
     def count(self, where: Filter) -> int:
-        """Count the memories that pass *where*."""
+        """Count the memories that match *where*."""
         return self._rows.count(self._expression(where))
 
     def count_by_time(self, where: Filter, edges: Sequence[dt.datetime]) -> list[int]:
-        """Count the memories that pass *where* between each of *edges*, which rise, and the next (half open)."""
+        """Count the memories that match *where* in each half-open interval between consecutive *edges*, which are ascending."""
         conditions = to_conditions(where, self._archived)
         bounds = [milliseconds_up(edge) for edge in edges]
         return [
@@ -208,7 +208,7 @@ class MilvusIndex:
         ]
 
     def count_by_scope(self) -> Mapping[ScopeId, int]:
-        """Count the memories of each scope that has any, archived ones too."""
+        """Count the memories of each non-empty scope, archived ones included."""
         counted, now = self._sizes, time.monotonic()
         if counted is not None and now - counted[0] < COUNTED_S:
             self._rows.check_open()
@@ -223,7 +223,7 @@ class MilvusIndex:
         return sizes
 
     def count_conversations(self, where: Filter) -> int:
-        """Count the distinct conversation ids, ignoring case, of memories that pass *where*; reads that field of all of them."""
+        """Count the distinct conversation ids, ignoring case, of memories that match *where*; reads that field of all of them."""
         expression = f'{self._expression(where)} and {CONVERSATION} != ""'
         pages = self._rows.iterate(expression, [CONVERSATION], MAX_ROWS)
         return len({row[CONVERSATION] for page in pages for row in page})
@@ -231,7 +231,7 @@ class MilvusIndex:
     # memories by id
 
     def _find(self, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Known]:
-        """Return what is known of memories, without waiting for the server's clock."""
+        """Return the indexed metadata of memories, without waiting for the server's clock."""
         recent = self._recent.among(memory_ids)
         found = {memory_id: known for memory_id, known in recent.items() if known is not None}
         asked = [one for one in memory_ids if one not in recent and to_key(one) is not None]
@@ -243,15 +243,15 @@ class MilvusIndex:
         return found
 
     def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
-        """Return the scope of memories; unknown ids are left out."""
+        """Return the scopes of memories; unknown ids are omitted."""
         return {one: known.scope_id for one, known in self._find(list(memory_ids)).items()}
 
     def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
-        """Return the revision at which memories are known; unknown ids are left out."""
+        """Return the indexed revisions of memories; unknown ids are omitted."""
         return {one: known.revision for one, known in self._find(list(memory_ids)).items()}
 
     def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
-        """Return what was said before and after memories in their conversations; see `VectorIndex.neighbours`."""
+        """Return the memories before and after each one in its conversation; see `VectorIndex.neighbours`."""
         asked = {one: known for one, known in self._find(list(memory_ids)).items() if known.conversation}
         turns: dict[tuple[str, str, str], list[tuple[int, MemoryId]]] = defaultdict(list)
         for known in self._said({one.conversation for one in asked.values()}, {one.scope_id for one in asked.values()}):
@@ -267,7 +267,7 @@ class MilvusIndex:
         return beside
 
     def _said(self, conversations: Iterable[str], scope_ids: Iterable[ScopeId]) -> Iterator[Known]:
-        """Yield all memories of conversations in scopes, what was written of late as it is now."""
+        """Yield all memories of conversations in scopes, with recent writes applied."""
         named = set(conversations)
         if not named:
             return
@@ -288,13 +288,13 @@ class MilvusIndex:
         return self._rows.count(_PENDING)
 
     def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
-        """Yield the revision of every memory, by rising id."""
+        """Yield the revision of every memory, by ascending id."""
         for page in self._rows.iterate(schema.MEMORIES, [schema.MEMORY, schema.REVISION]):
             revisions = {schema.to_memory_id(row): int(row[schema.REVISION]) for row in page}
             yield dict(sorted(revisions.items()))
 
     def tags(self, start: int, limit: int) -> Sequence[str]:
-        """List tag keys in the order in which they were first seen."""
+        """List tag keys in order of first use."""
         self._rows.check_open()
         return self._notes.list(notes.TAG)[start : start + limit]
 
@@ -302,7 +302,7 @@ class MilvusIndex:
 
     @property
     def dead_count(self) -> int:
-        """None: the server compacts by itself."""
+        """Always 0: the server compacts by itself."""
         return 0
 
     def compact(self, *, all_rows: bool = False) -> int:
@@ -311,24 +311,24 @@ class MilvusIndex:
         return 0
 
     def close(self) -> None:
-        """Answer nothing any more; what was written is on the server."""
+        """Refuse further calls; writes are already on the server."""
         self._rows.close()
 
 
 def _are_few(where: Filter, limit: int) -> bool:
-    """True if a filter's own ids tell that all that passes is fetched to be listed, so that it need not be counted."""
+    """True if a filter names few enough ids that all matches are fetched without counting them first."""
     return where.memory_ids is not None and len(where.memory_ids) <= min(limit, FETCHED)
 
 
 def _is_news(known: Known | None, revision: int, count: int) -> bool:
-    """True for a row that is newer than what is known, or brings the vectors that it lacks."""
+    """True if a row is newer than the indexed one, or brings its missing vectors."""
     return (
         known is None or revision > known.revision or (revision == known.revision and not known.windows and count > 0)
     )
 
 
 def _surplus(known: Mapping[MemoryId, Known], memory_ids: Sequence[MemoryId], counts: Sequence[int]) -> list[str]:
-    """Return the keys of windows that memories had and have no more."""
+    """Return the keys of windows that memories no longer have."""
     return [
         schema.window_key(memory_id, window)
         for memory_id, count in zip(memory_ids, counts, strict=True)
@@ -350,5 +350,5 @@ def _to_hit(row: Row) -> Hit:
 
 
 def _is_settled(best: Mapping[str, Row], k: int, last: Row) -> bool:
-    """True if no row that was not returned can be among the best *k*: all follow *last*."""
+    """True if no row beyond the returned ones can be among the best *k*: all of them follow *last*."""
     return len(best) > k and _score(sorted(best.values(), key=_rank)[k - 1]) > _score(last)

@@ -1,6 +1,6 @@
-"""What is noted of indexes on a server beside their rows, in one small collection: what each is of, its change token, tags and scopes.
+"""Notes of all indexes on a server, in one small collection beside their rows: each index's header, change token, tags and scopes.
 
-A server tells no distinct values of a field; so tags and scopes are noted when they are first seen, each once.
+Milvus cannot list the distinct values of a field, so tags and scopes are recorded once, on first use.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ T = TypeVar("T")
 
 NAME = "infinite_memory_notes"
 HEADER, TAG, SCOPE = "header", "tag", "scope"
-REFRESH_S = 5.0  # what other daemons noted is read after this long
-OVERLAP_MS = 60_000  # and what they noted so long before what was last seen: clocks differ
+REFRESH_S = 5.0  # how often the notes of other daemons are read
+OVERLAP_MS = 60_000  # and how far back before the last note read: clocks differ
 
 
 def make_schema(client: MilvusClient) -> tuple[CollectionSchema, IndexParams]:
-    """Return the fields of the notes; a collection without vectors is none, so each has one."""
+    """Return the schema of the notes; a collection must have vectors, so each note has one."""
     from pymilvus import DataType
 
     schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -54,7 +54,7 @@ class Notebook:
         self._rows: Collection | None = None
 
     def ask(self, work: Callable[[Collection], T]) -> T:
-        """Return what *work* does with the collection, which is made where it is missing, be it that somebody dropped it."""
+        """Run *work* on the collection and return its result; the collection is created if it is missing or was dropped."""
         try:
             return work(self._opened())
         except IndexUnavailableError as exc:
@@ -82,12 +82,12 @@ class Notebook:
         return rows
 
     def headers(self) -> dict[str, dict[str, Any]]:
-        """Return what was noted of each index that was saved, by the name of its collection."""
+        """Return the header of each saved index, by collection name."""
         found = self.ask(lambda rows: rows.query(f'kind == "{HEADER}"', ["owner", "text"]))
         return {row["owner"]: json.loads(row["text"]) for row in found}
 
     def remove(self, owner: str) -> None:
-        """Remove all that was noted of an index."""
+        """Remove all notes of an index."""
 
         def remove(rows: Collection) -> None:
             keys = [row["pk"] for page in rows.iterate(f'owner == "{owner}"', ["pk"]) for row in page]
@@ -105,27 +105,27 @@ class Notes:
     """The notes of one index. Methods may be called from several threads."""
 
     def __init__(self, notebook: Notebook, owner: str) -> None:
-        """Take the notes of all indexes, and the name of this one's collection."""
+        """Take the notebook of all indexes, and the collection name of this one."""
         self._notebook, self._owner = notebook, owner
         self._lock = threading.Lock()
         self._seen: dict[str, dict[str, None]] = {
             TAG: {},
             SCOPE: {},
-        }  # as encoded, in the order in which they were first seen
+        }  # encoded, in order of first use
         self._newest_ms = 0
         self._read_at = -REFRESH_S
 
-    # what the index is of
+    # header
 
     def write_header(self, header: Mapping[str, Any]) -> None:
-        """Note what the index is of, and up to where it is level; that makes it one that can be loaded."""
+        """Record what the index contains, with its change token; this makes it loadable."""
         note = _make_note(self._owner, HEADER, "", json.dumps(header), _now_ms())
         self._notebook.ask(lambda rows: rows.upsert([note]))
 
     # tags and scopes
 
     def add(self, kind: str, texts: Iterable[str]) -> None:
-        """Note those of *texts* that were not seen yet."""
+        """Record those of *texts* that are new."""
         written = dict.fromkeys(map(encode, texts))
         with self._lock:
             unseen = [note for note in written if note not in self._seen[kind]]
@@ -136,14 +136,14 @@ class Notes:
                 self._seen[kind] |= dict.fromkeys(unseen)
 
     def list(self, kind: str) -> Sequence[str]:
-        """Return what was noted, in the order in which it was first seen here; but what is too long to be told."""
+        """Return the recorded texts in order of first use here, without those too long to be decoded."""
         self._refresh()
         with self._lock:
             seen = list(self._seen[kind])
         return [text for note in seen if (text := decode(note)) is not None]
 
     def _refresh(self) -> None:
-        """Read what other daemons noted."""
+        """Read the notes of other daemons."""
         now = time.monotonic()
         with self._lock:
             if now - self._read_at < REFRESH_S:

@@ -1,7 +1,7 @@
-"""The first rows in an order that a server does not know: by time, or by weight.
+"""The first rows in an order that Milvus does not support: by time, or by weight.
 
-A server neither sorts nor returns more than some thousand rows of a query. So where more pass, a bound is sought behind which lie few
-enough to be fetched and sorted here, and at least as many as are wanted: a count for each step, of which there are some thirty.
+Milvus neither sorts nor returns more than some thousand rows per query. If more match, a bisection finds a bound with few enough rows to
+be fetched and sorted here, and at least as many as requested: one count per step, some thirty steps.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from infinite_memory.index.pagination import DAY_MS, weigh
 from infinite_memory.models import FILTERED, MemoryId
 
 FETCHED = 8192
-"""Rows fetched at most to sort them."""
+"""Maximum number of rows fetched for sorting."""
 
 EARLIEST_MS, LATEST_MS = -(1 << 48), 1 << 48
-"""Times lie between: the years 1 to 9999."""
+"""Bounds of all times: the years 1 to 9999."""
 
 IMPORTANCE = FILTERED["importance"].column
 AGES = (0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
-"""Where ages are parted, in half-lives: within a part, the youngest bounds all weights."""
+"""Boundaries of age bands, in half-lives: within a band, the youngest age bounds all weights."""
 
 
 def first_by_time(
@@ -41,9 +41,9 @@ def first_by_time(
     fetched: int = FETCHED,
     at_most: int | None = None,
 ) -> list[Row]:
-    """Return the first *limit* rows that pass by *field*, then by id, both falling where *newest_first*; at most *fetched* at once.
+    """Return the first *limit* matching rows by *field*, then by id, both descending if *newest_first*; at most *fetched* at once.
 
-    No more than *at_most* pass, where the caller knows that: few enough are then fetched without being counted.
+    *at_most* is an upper bound of the matches, if known: few enough are then fetched without a count.
     """
     if limit <= 0:
         return []
@@ -58,7 +58,7 @@ def first_by_time(
     found = sorted(rows.query(near, fields), key=order, reverse=newest_first) if near else []
     if len(found) >= limit or edge is None:
         return found[:limit]
-    # More happened in this millisecond than are fetched at once.
+    # More rows share this millisecond than are fetched at once.
     several: Iterable[Row] = chain.from_iterable(rows.iterate(edge, fields))
     pick = heapq.nlargest if newest_first else heapq.nsmallest
     return [*found, *pick(limit - len(found), several, key=order)]
@@ -67,7 +67,7 @@ def first_by_time(
 def _split(
     rows: Collection, expression: str, field: str, limit: int, fetched: int, *, newest_first: bool
 ) -> tuple[str | None, str | None]:
-    """Return what passes few enough rows at the beginning of the order, and where those are too few the next time there is."""
+    """Return an expression for few enough rows at the start of the order, and, if they are too few, one for the next timestamp."""
 
     def before(bound: int) -> str:
         return f"{expression} and {field} {'>=' if newest_first else '<'} {bound}"
@@ -88,7 +88,7 @@ def _split(
 def first_by_weight(
     rows: Collection, expression: str, limit: int, decay: ImportanceDecay, fetched: int = FETCHED
 ) -> list[MemoryId]:
-    """Return the ids of the first *limit* rows that pass by falling weight, equal weights by newer first, then by falling id."""
+    """Return the ids of the first *limit* matching rows by descending weight; equal weights newest first, then by descending id."""
     if limit <= 0:
         return []
     fields = [MEMORY, CREATED, IMPORTANCE]
@@ -106,7 +106,7 @@ def first_by_weight(
             return [one for _, _, one in found[:limit]]
         high = bound
     every = chain.from_iterable(_weighed(page, decay) for page in rows.iterate(expression, fields))
-    return [one for _, _, one in heapq.nlargest(limit, every)]  # many of one weight
+    return [one for _, _, one in heapq.nlargest(limit, every)]  # many rows of equal weight
 
 
 def _weighed(found: list[Row], decay: ImportanceDecay) -> Iterator[tuple[float, int, MemoryId]]:
@@ -117,13 +117,13 @@ def _weighed(found: list[Row], decay: ImportanceDecay) -> Iterator[tuple[float, 
 
 
 def _at_least(weight: float, decay: ImportanceDecay) -> str:
-    """Return what passes all rows of at least *weight*, and some of less: each age counts as the youngest of its part."""
+    """Return an expression for all rows of at least *weight*, and some of less: each age counts as the youngest of its band."""
     now = milliseconds(decay.now)
     terms = []
     ends: list[float | None] = [*AGES[1:], None]
     for age, end in zip(AGES, ends, strict=True):
         share = decay.lasting_share + (1 - decay.lasting_share) * 2**-age
-        given = weight / share * (1 - 1e-9)  # what rounding takes away
+        given = weight / share * (1 - 1e-9)  # margin for rounding
         by_importance = [] if given > 1 else [f"{IMPORTANCE} >= {given * decay.full!r}"]
         by_importance += [f"{IMPORTANCE} < {ABSENT / 2!r}"] if decay.unset >= given else []
         if not by_importance:

@@ -1,4 +1,4 @@
-"""What this process wrote into an index in the last seconds, which a read that waits for nothing may not show yet."""
+"""This process's writes to an index in the last seconds, which a read that does not wait may not show yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from infinite_memory.index.milvus.connection import Row
 from infinite_memory.models import FILTERED, MemoryId, ScopeId
 
 REMEMBERED_S = 30.0
-"""For how long: a server shows a write to everybody within a fraction of a second, one that is overloaded within some seconds."""
+"""How long writes are kept: a server makes them visible to all within a fraction of a second, within some seconds under overload."""
 
 CONVERSATION = FILTERED["conversation_id"].column
 SOURCE = FILTERED["source"].column
@@ -22,7 +22,7 @@ FIELDS = (schema.MEMORY, schema.SCOPE, schema.REVISION, schema.WINDOWS, schema.O
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of one memory beside its vectors."""
+    """The indexed metadata of one memory, without its vectors."""
 
     memory_id: MemoryId
     scope_id: ScopeId
@@ -34,23 +34,23 @@ class Known:
 
     @classmethod
     def of(cls, row: Row) -> Known:
-        """Take it from the row that stands for a memory, of which `FIELDS` were asked for."""
+        """Create it from a memory's main row, queried with `FIELDS`."""
         return cls(MemoryId(row[schema.MEMORY]), ScopeId(row[schema.SCOPE]), *(row[name] for name in FIELDS[2:]))
 
 
 class RecentWrites:
-    """The memories that were written and removed. Methods may be called from several threads."""
+    """Recently written and removed memories. Methods may be called from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._writes: OrderedDict[MemoryId, tuple[float, Known | None]] = OrderedDict()
 
     def wrote(self, memories: Iterable[Known]) -> None:
-        """Note that memories were written."""
+        """Record that memories were written."""
         self._record({memory.memory_id: memory for memory in memories})
 
     def removed(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Note that memories were removed."""
+        """Record that memories were removed."""
         self._record(dict.fromkeys(memory_ids))
 
     def _record(self, writes: Mapping[MemoryId, Known | None]) -> None:
@@ -63,14 +63,14 @@ class RecentWrites:
                 self._writes.popitem(last=False)
 
     def among(self, memory_ids: Iterable[MemoryId]) -> dict[MemoryId, Known | None]:
-        """Return those of *memory_ids* that were written (what is known of them) or removed (None) of late."""
+        """Return those of *memory_ids* that were recently written (their metadata) or removed (None)."""
         oldest = time.monotonic() - REMEMBERED_S
         with self._lock:
             found = {memory_id: self._writes.get(memory_id) for memory_id in memory_ids}
         return {one: write[1] for one, write in found.items() if write is not None and write[0] >= oldest}
 
     def all(self) -> dict[MemoryId, Known | None]:
-        """Return every memory that was written or removed of late."""
+        """Return every memory that was recently written or removed."""
         with self._lock:
             memory_ids = list(self._writes)
         return self.among(memory_ids)

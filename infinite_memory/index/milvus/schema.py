@@ -1,9 +1,9 @@
-"""What a collection of Milvus holds: a row for each window of a memory, the first of which stands for the memory.
+"""The schema of a Milvus collection: one row per window of a memory; the first one is the memory's main row.
 
-A memory without a vector has one row with a vector of zeros and ``windows`` 0. Texts stand percent-encoded: no quoting rule of any
-version can read them otherwise, in a row or in an expression. ``=`` stands before each, so that none is told from an empty one, and a
-text that would be longer than `MAX_CHARS` stands as its hash. Vectors are rounded to half precision as the embedded engine keeps
-them, so that both give the same answers.
+A memory without a vector has one row with a zero vector and ``windows`` 0. Texts are percent-encoded, so that no version's quoting rules
+can misread them in a row or an expression. Each is prefixed with ``=``, which tells an empty text from none, and a text longer than
+`MAX_CHARS` is stored as its hash. Vectors are rounded to half precision like those of the embedded engine, so that both return the same
+results.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
 FORMAT = 1
-"""Rises with every change that an older program would misread; part of a collection's name."""
+"""Increased with every change that an older version would misread; part of a collection's name."""
 
 MAX_CHARS = 4096
-"""A longer text stands as its hash: it is matched as well, but not told again."""
+"""A longer text is stored as its hash: it can be matched, but not read back."""
 
-MAX_TAGS = 4096  # the most elements that Milvus holds in an array
-MIN_DIM = 2  # the shortest vector that Milvus takes
+MAX_TAGS = 4096  # maximum number of elements in a Milvus array
+MIN_DIM = 2  # minimum dimension of a Milvus vector
 ABSENT = -1e300
-"""In the place of a number that is not there: below every one that a filter asks for."""
+"""Stands for a missing number: below all values that a filter can ask for."""
 
 KEY, MEMORY, WINDOW, WINDOWS, REVISION = "pk", "memory", "window", "windows", "revision"
 SCOPE, OCCURRED, CREATED, TAGS, VECTOR = "scope", "occurred", "created", "tags", "vector"
 MEMORIES = f"{WINDOW} == 0"
-"""Passes the row that stands for a memory."""
+"""Matches the main row of each memory."""
 
-MARK = "mark"  # the primary key of the row that is written after a deletion
+MARK = "mark"  # primary key of the row that is written after a deletion
 
 
 def encode(text: str) -> str:
-    """Write a text in letters, digits and ``_.-~%=#``."""
+    """Encode a text in letters, digits and ``_.-~%=#``."""
     written = "=" + quote(text, safe="", errors="surrogatepass")
     if len(written) <= MAX_CHARS:
         return written
@@ -52,7 +52,7 @@ def encode(text: str) -> str:
 
 
 def decode(written: str) -> str | None:
-    """Read what `encode` wrote; None for a hash."""
+    """Decode the result of `encode`; None for a hash."""
     return unquote(written[1:], errors="surrogatepass") if written.startswith("=") else None
 
 
@@ -62,9 +62,9 @@ def window_key(memory_id: str, window: int) -> str:
 
 
 def make_schema(client: MilvusClient, dim: int) -> tuple[CollectionSchema, IndexParams]:
-    """Return the fields of a collection for vectors of *dim* dimensions, and how they are indexed.
+    """Return the schema of a collection for vectors of *dim* dimensions, and its index parameters.
 
-    Why FLAT: it is exact. An approximate index loses rows behind a filter (HNSW with default width found .35 of the nearest of random
+    Why FLAT: it is exact. An approximate index loses rows under a filter (HNSW with default width found .35 of the nearest random
     vectors, and not all of a list of ids).
     """
     from pymilvus import DataType
@@ -87,7 +87,7 @@ def make_schema(client: MilvusClient, dim: int) -> tuple[CollectionSchema, Index
 
 
 def to_rows(batch: IndexBatch, counts: Sequence[int], vectors: Vectors) -> Iterator[Row]:
-    """Return the rows of memories, as many for each as *counts* says, of which *vectors* are in order; one where it is 0."""
+    """Return the rows of memories: *counts* gives the number of each memory's *vectors*, which are in order; one row if it is 0."""
     halves = vectors.astype(np.float16).astype(np.float32)
     dim, first = max(vectors.shape[1], MIN_DIM), 0
     for position, count in enumerate(counts):
@@ -120,7 +120,7 @@ def _memory_row(batch: IndexBatch, position: int, memory_id: str, count: int) ->
 
 
 def make_mark(dim: int) -> Row:
-    """Return a row that no question asks for, to be written after a deletion."""
+    """Return a row that no query matches, to be written after a deletion."""
     empty: dict[str, Any] = {KEY: MARK, MEMORY: "", SCOPE: "", TAGS: [], VECTOR: [0.0] * max(dim, MIN_DIM)}
     empty |= {WINDOW: -1, WINDOWS: 0, REVISION: 0, OCCURRED: 0, CREATED: 0}
     empty |= {by.column: "" for by in FILTERED_TEXTS.values()}
@@ -128,5 +128,5 @@ def make_mark(dim: int) -> Row:
 
 
 def to_memory_id(row: Row) -> MemoryId:
-    """Return the id of the memory that a row belongs to."""
+    """Return the memory id of a row."""
     return MemoryId(row[MEMORY])

@@ -1,10 +1,10 @@
-"""Notices that a server is silent before a call ends by itself, so that nobody waits twice for the same silence.
+"""Detects that a server does not respond before a call times out, so that no caller waits twice for the same outage.
 
-A call that takes longer than a moment is doubted: something small is asked beside it. Where that gets no answer either, the server
-is silent: all who wait are told at once, and whoever comes later is told without a call, until one made in the background is answered.
+If a call takes longer than a moment, a cheap probe is sent beside it. If that gets no answer either, the server is silent: all waiting
+calls fail at once, and later ones fail without being sent, until a probe in the background is answered.
 
-Why no short limit for every call: a server that has much to search, or loads what it holds, takes its time and answers all the same.
-Why calls run in threads of their own: the library cannot be relied on to end in time. It connects again inside a call, one at a time.
+Why not a short timeout for every call: a server with much to search, or still loading its collections, is slow but does answer.
+Why calls run in their own threads: the library does not reliably return in time. It reconnects inside a call, one at a time.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-PATIENCE_S = 0.5  # before a call is doubted
-ANSWER_S = 1.5  # within which something small is answered by a server that is there
-LOOK_EVERY_S = 1.0  # while it is silent
+PATIENCE_S = 0.5  # before the server is probed
+ANSWER_S = 1.5  # within which a working server answers a probe
+LOOK_EVERY_S = 1.0  # how often it is probed while silent
 
 
 class SilentError(Exception):
-    """The server answers nothing at the moment."""
+    """The server does not respond at the moment."""
 
 
 class SilenceWatch:
-    """Waits for the calls to one server. Methods may be called from several threads.
+    """Waits for calls to one server. Methods may be called from several threads.
 
     Args:
-        look: Asks the server for something small; True for any answer, be it an error, False for none.
+        look: Probes the server with a cheap request; True for any answer, even an error, False for none.
     """
 
     def __init__(self, look: Callable[[], bool]) -> None:
@@ -42,10 +42,10 @@ class SilenceWatch:
         self.is_silent = False
 
     def wait_for(self, work: Callable[[], T]) -> T:
-        """Return what *work* does, which asks the server; raises what it raises.
+        """Run *work*, a call to the server, and return its result; raises what it raises.
 
         Raises:
-            SilentError: the server is known to be silent, or found to be; *work* may go on then, and end as it likes.
+            SilentError: the server is known or found to be silent; *work* may then still be running, and its result is dropped.
         """
         self.check()
         future = _start(work)
@@ -56,12 +56,12 @@ class SilenceWatch:
         return future.result()
 
     def check(self) -> None:
-        """Raise `SilentError` where the server is known to be silent."""
+        """Raise `SilentError` if the server is known to be silent."""
         if self.is_silent:
             raise SilentError
 
     def _is_there(self, future: Future[T]) -> bool:
-        """True if the server answered something small, or the call meanwhile."""
+        """True if the server answered the probe, or the call completed meanwhile."""
         with self._lock:
             if self._doubt is None or self._doubt[1].done():
                 self._doubt = time.monotonic(), _start(self._look)
@@ -72,7 +72,7 @@ class SilenceWatch:
         return future.done() or (doubt.done() and doubt.result())
 
     def begin(self) -> None:
-        """Take the server for silent, until it is heard of."""
+        """Treat the server as silent until it answers."""
         with self._lock:
             if not self.is_silent and not self._closed.is_set():
                 self.is_silent, self._doubt = True, None
@@ -81,11 +81,11 @@ class SilenceWatch:
                     self._looker.start()
 
     def heard(self) -> None:
-        """Note that the server answers."""
+        """Record that the server answers."""
         self.is_silent = False
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop probing."""
         self._closed.set()
 
     def _look_until_heard(self) -> None:
@@ -100,13 +100,13 @@ class SilenceWatch:
 
 
 def _start(work: Callable[[], T]) -> Future[T]:
-    """Do *work* in a thread that ends with the process, however long it takes."""
+    """Run *work* in a daemon thread, however long it takes."""
     future: Future[T] = Future()
 
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as exc:  # whatever it is, it is raised where the result is asked for
+        except BaseException as exc:  # any exception is raised where the result is read
             future.set_exception(exc)
 
     threading.Thread(target=run, name="index call", daemon=True).start()
