@@ -1,1 +1,1 @@
-"""How messages reach a contract. Nothing here knows whether its bytes come from a pipe, a socket or a test."""
+"""How messages reach a contract. Nothing here depends on whether the bytes come from a pipe, a socket or a test."""

@@ -1,4 +1,4 @@
-"""Work that is carried to its end whatever becomes of who waits for it: a write whose HTTP request was dropped, say."""
+"""Work that runs to completion even if its waiter is cancelled: a write whose HTTP request was dropped, say."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ T = TypeVar("T")
 
 
 class Finishing:
-    """Tasks that outlive the cancellation of those who wait for them. `wait` is for a server that closes."""
+    """Tasks that outlive the cancellation of their waiters. `wait` is for a server that shuts down."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of *work*, which goes on when this is cancelled."""
+        """Return the result of *work*, which continues if this call is cancelled."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

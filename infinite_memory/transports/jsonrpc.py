@@ -1,12 +1,12 @@
-"""The one JSON-RPC 2.0 front of all contracts: parse, shape, session state, dispatch, cancellation, and the way back to the client.
+"""The JSON-RPC 2.0 front of all contracts: parsing, validation, session state, dispatch, cancellation, and requests to the client.
 
-A message passes five stations, and the first that objects answers: it is JSON (-32700), it is one request object and no batch
-(-32600), its method exists (-32601), the session has begun (-32002), and the contract carries it out. Requests run side by side,
-commands as far as `turns` lets them, and are answered as they are ready; `initialize` alone is answered before anything after it is
-read. What a failure of a contract looks like is the contract's own affair (`RpcContract.failure`).
+A message passes five checks, and the first that fails answers: it is JSON (-32700), it is one request object and not a batch
+(-32600), its method exists (-32601), the session has begun (-32002), and the contract runs it. Requests run concurrently,
+commands within the limits of `turns`, and are answered when they are ready; `initialize` alone is answered before anything after it is
+read. The contract decides how its errors look (`RpcContract.failure`).
 
 Why not the official SDK's session: it answers an `initialize` without capabilities with an error and a malformed line with
-nothing, cannot say -32002, and takes over a second to import, for which a handshake must not wait.
+nothing, cannot return -32002, and takes over a second to import, for which a handshake must not wait.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ from infinite_memory.transports.turns import ANSWER_S, Turns
 log = logging.getLogger(__name__)
 
 OURS = "internal error; the log has the details"
-RUNNING = 1000  # requests of one client under way; beyond that its next message waits
+RUNNING = 1000  # concurrent requests of one client; beyond that its next message waits
 
 
 class MessageSink(Protocol):
-    """Where a session's messages go."""
+    """The destination of a session's messages."""
 
     async def send(self, message: Json, related: Id | None) -> None:
-        """Hand a message to the client; *related* is the request on whose behalf it is sent, None for none.
+        """Send a message to the client; *related* is the request it belongs to, if any.
 
         Raises:
             ConnectionError: the client is gone.
         """
 
     async def unanswered(self, request: Id) -> None:
-        """Learn that *request* was cancelled and gets no reply."""
+        """Called when *request* was cancelled and gets no reply."""
 
 
 @dataclass(slots=True)
 class RpcCall:
-    """One request on its way: what came, and the ways back to the client while it is carried out."""
+    """A running request: the message, and ways to reach the client while it runs."""
 
     id: Id
     method: str
@@ -89,61 +89,61 @@ class RpcCall:
 
 
 class RpcContract(Protocol):
-    """What a contract brings to the front."""
+    """The interface between a contract and the front."""
 
     def serves(self, call: RpcCall) -> bool:
-        """True if there is a method of that name; `initialize` need not be named."""
+        """True if the method exists; `initialize` need not be included."""
 
     def allowed_before_initialize(self, call: RpcCall) -> bool:
-        """True if *call* may come before `initialize`."""
+        """True if *call* is allowed before `initialize`."""
 
     async def initialize(self, params: Json, session: RpcSession) -> Json:
-        """Answer the handshake; must wait for nothing. Every member of *params* may be missing or wrong."""
+        """Answer the handshake; must not wait. Every member of *params* may be missing or invalid."""
 
     async def handle(self, call: RpcCall) -> Json:
-        """Carry out a request and give its result. Cancelled as its `effect` says.
+        """Run a request and return its result. Cancelled according to its `effect`.
 
         Raises:
-            RpcError: it is answered with that.
-            InfiniteMemoryError: it is answered with what `failure` makes of it.
+            RpcError: sent as the answer.
+            InfiniteMemoryError: sent as mapped by `failure`.
         """
 
     def effect(self, call: RpcCall) -> Effect:
-        """Return what a request does, for when its client takes it back or is gone."""
+        """Return the effect of a request, for when its client cancels it or disconnects."""
 
     def takes_turn(self, call: RpcCall) -> bool:
-        """True if a request is work on the memory, of which one session has only so much done at a time."""
+        """True if a request is work on the memory, which is limited for each session."""
 
     async def notified(self, method: str, params: Json, session: RpcSession) -> None:
-        """Take a notification of the client; cancellation is dealt with already."""
+        """Handle a notification of the client, except cancellation."""
 
     def failure(self, exc: InfiniteMemoryError) -> RpcError:
-        """Map one of our errors."""
+        """Map one of our errors to an `RpcError`."""
 
     async def on_disconnect(self) -> None:
-        """Learn that the client is gone."""
+        """Called when the client has disconnected."""
 
 
 @dataclass(slots=True)
 class _Question:
-    """A request of ours that the client has not answered."""
+    """A request to the client that it has not answered."""
 
     answer: asyncio.Future[Json]
     related: Id | None
 
 
 class RpcSession:
-    """One client's conversation, whatever carries its messages.
+    """One client's session, over any transport.
 
-    A request that was read is carried out whatever becomes of the client: a write to its end, while what only reads is stopped
-    when nobody waits for it any more.
+    A request that was read is executed even if the client disconnects: writes are completed, while reads are stopped
+    when the client no longer waits.
     """
 
     def __init__(self, contract: RpcContract, outlet: MessageSink) -> None:
         self._contract, self._outlet = contract, outlet
         self._running: dict[Id, asyncio.Task[None]] = {}
         self._effects: dict[Id, Effect] = {}
-        self._replying = set[asyncio.Task[None]]()  # their ids are free again: a client that has the reply may use one
+        self._replying = set[asyncio.Task[None]]()  # their ids are free: a client with the reply may reuse one
         self._turns = Turns()
         self._cancelled: set[Id] = set()
         self._telling: set[asyncio.Future[None]] = set()
@@ -154,17 +154,17 @@ class RpcSession:
         self.is_initialized = False
         self.is_gone = False
 
-    # what comes
+    # incoming
 
     async def take_line(self, line: bytes | TooLong, limit: int) -> None:
-        """Take one line from the client."""
+        """Handle one line from the client."""
         if isinstance(line, TooLong):
             await self.refuse(None, RpcError(INVALID_REQUEST, str(too_long(line, limit))))
             return
         try:
             message = await read_line(line, parse_value)
         except InvalidRequestError as exc:
-            # A refusal without an id leaves the client waiting for its answer.
+            # An error without an id would leave the client waiting for its answer.
             sent = await read_line(line, find_value)
             code = PARSE_ERROR if sent is None else INVALID_REQUEST
             await self.refuse(get_id(sent), RpcError(code, str(exc)))
@@ -172,7 +172,7 @@ class RpcSession:
         await self.take(message)
 
     async def take(self, message: Any) -> None:
-        """Take one message from the client; returns once it is on its way, or answered where it waits for nothing."""
+        """Handle one message from the client; return once it is running, or answered if it need not wait."""
         shown = get_id(message)
         try:
             check_shape(message)
@@ -211,7 +211,7 @@ class RpcSession:
         task.add_done_callback(lambda done: self._done(call.id, done))
 
     def _done(self, request: Id, task: asyncio.Task[None]) -> None:
-        """A task that was cancelled before its first step has run no code of its own, so this cannot be in `_answer`."""
+        """A task cancelled before its first step runs no code of its own, so this cannot be in `_answer`."""
         self._replying.discard(task)
         if self._running.get(request) is not task:
             return
@@ -256,7 +256,7 @@ class RpcSession:
         number = parse_id(message["id"])
         question = self._asked.get(number) if number is not None else None
         if question is None or question.answer.done():
-            return  # nobody waits for it any more
+            return  # no longer awaited
         error, result = message.get("error"), message.get("result")
         if isinstance(error, dict):
             code = error.get("code")
@@ -281,7 +281,7 @@ class RpcSession:
             reply = {"error": RpcError(INTERNAL_ERROR, OURS).out()}
         log.debug("%s %s in %.1f ms", describe_request(call.method, call.params), "failed" if "error" in reply else "done",
                   (time.monotonic() - began) * 1000, extra={"event": "request"})  # fmt: skip
-        if call.id in self._cancelled:  # it was done before it could be stopped; the client does not wait for it
+        if call.id in self._cancelled:  # it finished before it could be stopped; the client does not wait for it
             await self._outlet.unanswered(call.id)
             return
         self._replying.add(self._running.pop(call.id))
@@ -291,14 +291,14 @@ class RpcSession:
     def _under_way(self) -> list[asyncio.Task[None]]:
         return [*self._running.values(), *self._replying]
 
-    # what goes
+    # outgoing
 
     async def refuse(self, request: Id | None, exc: RpcError) -> None:
-        """Answer with an error; *request* is None where the id of what came is not known."""
+        """Answer with an error; *request* is None if the id of the message is unknown."""
         await self._send({"jsonrpc": "2.0", "id": request, "error": exc.out()}, request)
 
     async def notify(self, method: str, params: Mapping[str, Any], *, related: Id | None = None) -> None:
-        """Send a notification; nothing happens when the client is gone."""
+        """Send a notification; do nothing if the client is gone."""
         message: Json = {"jsonrpc": "2.0", "method": method}
         await self._send(message | ({"params": dict(params)} if params else {}), related)
 
@@ -306,7 +306,7 @@ class RpcSession:
         """Send a request to the client and wait for its result; for errors see `RpcCall.ask`."""
         if self.input_ended.is_set() or self.is_gone:
             raise RpcError(INTERNAL_ERROR, "the client cannot answer any more")
-        number = f"ask-{next(self._numbers)}"  # a text: the ids of most clients are numbers, and logs show both
+        number = f"ask-{next(self._numbers)}"  # a string: the ids of most clients are numbers, and logs show both
         waiting: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._asked[number] = _Question(waiting, related)
         try:
@@ -330,22 +330,22 @@ class RpcSession:
         except ConnectionError:
             self.abandon()
 
-    # the end
+    # shutdown
 
     async def finish(self) -> None:
-        """The client sends nothing more: let what is under way be answered."""
+        """The client's input has ended: let running requests finish."""
         self._end_input()
         while under_way := self._under_way():
             await asyncio.wait(under_way)
 
     def abandon(self) -> None:
-        """Nobody waits for an answer any more: stop what only reads. `finish` waits for the rest."""
+        """The client no longer waits: stop reads. `finish` waits for the rest."""
         self.is_gone = True
         self._end_input()
         self._stop({Effect.READS})
 
     async def cut_short(self) -> None:
-        """Stop all but the writes that are under way, and let those be answered; for a process that has to end."""
+        """Stop everything except running writes, and let those be answered; for a process that has to exit."""
         self._end_input()
         self._stop({Effect.READS, Effect.LONG})
         await self.finish()
@@ -379,13 +379,13 @@ class LineSink:
 async def serve_rpc(
     contract: RpcContract, lines: AsyncIterator[bytes | TooLong], sink: ByteSink, *, limit: int, stop: asyncio.Event
 ) -> None:
-    """Serve one client until its input ends or *stop* is set; what was received is carried out and, if anybody is there, answered.
+    """Serve one client until its input ends or *stop* is set; what was received is executed and, if the client is still there, answered.
 
-    When this task is cancelled, the writes under way are finished first.
+    If this task is cancelled, running writes are completed first.
 
     Args:
-        limit: Longest line, in bytes.
-        stop: When set, no message is taken that was not sent before.
+        limit: Maximum line length in bytes.
+        stop: Once set, only messages sent before are handled.
     """
     session = RpcSession(contract, LineSink(sink, stop))
     try:

@@ -1,4 +1,4 @@
-"""The shape of JSON-RPC messages: one object, no batch, with an id that can be used."""
+"""Validation of JSON-RPC messages: one object, not a batch, with a usable id."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Id = int | str
 
 
 def check_shape(message: Any) -> None:
-    """Refuse what is no single message of JSON-RPC.
+    """Reject anything but a single JSON-RPC message.
 
     Raises:
-        RpcError: it is none.
+        RpcError: it is not one.
     """
     if isinstance(message, list):
         raise RpcError(INVALID_REQUEST, "batches are not supported; send one message at a time")
@@ -35,16 +35,16 @@ def check_shape(message: Any) -> None:
 
 
 def get_id(message: Any) -> Id | None:
-    """Return the id of a message as far as it has one that can be used."""
+    """Return the id of a message if it has a valid one."""
     return parse_id(message.get("id")) if isinstance(message, dict) else None
 
 
 def parse_id(value: Any) -> Id | None:
-    """Return *value* if it can be a request's id: 0 and "" can."""
+    """Return *value* if it is a valid request id: 0 and "" are."""
     return value if isinstance(value, int | str) and not isinstance(value, bool) else None
 
 
 def describe_request(method: str, params: Mapping[str, Any]) -> str:
-    """Return a request's method, and the tool that it calls, for the log; no arguments, for they hold what is remembered."""
+    """Return a request's method and the tool that it calls, for the log; without arguments, as they contain memories."""
     name = params.get("name")
     return f"{method[:80]} {name[:80]}" if method == "tools/call" and isinstance(name, str) else method[:80]

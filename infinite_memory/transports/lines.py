@@ -1,7 +1,7 @@
-"""The action loop: one JSON object a line in, one a line out, in order. Where the bytes come from is none of its business.
+"""The action loop: one JSON object a line in, one a line out, in order, over any byte stream.
 
-Lines end with LF or CRLF; a byte-order mark before the first and empty lines are skipped; a last line without an end is served.
-A line that is too long is refused and skipped to its end, and the loop goes on.
+Lines end with LF or CRLF; a byte-order mark before the first and empty lines are skipped; a last line without a line break is served.
+A line that is too long is rejected and skipped to its end, and the loop continues.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 BOM = b"\xef\xbb\xbf"
-IN_FLIGHT_S = 0.1  # once a session is stopped: how long a line that is just being sent is waited for
-NEXT_IN_FLIGHT_S = 0.02  # and each one behind it
+IN_FLIGHT_S = 0.1  # once a session is stopped: how long to wait for a line that is being sent
+NEXT_IN_FLIGHT_S = 0.02  # and for each line after it
 STOPPED_READ_S = (
-    1.0  # how long in all; after that only what is there already is taken, for a client may go on asking for ever
+    1.0  # total; after that only input that is already there is read, as a client may go on asking for ever
 )
-_TURNS = 8  # of the event loop, in which what is there already comes through
+_TURNS = 8  # of the event loop, in which input that is already there arrives
 STOPPED_SEND_S = 5.0  # once a session is stopped: how long a reply may take to be accepted
-LARGE_LINE = 64 * 1024  # above this a line is parsed in a thread, so that other sessions do not wait
-LARGE_REPLY = 128 * 1024  # characters; above this a reply is written in a thread, for the same reason
+LARGE_LINE = 64 * 1024  # larger lines are parsed in a thread, so that other sessions need not wait
+LARGE_REPLY = 128 * 1024  # characters; larger replies are written in a thread, for the same reason
 
 
 @dataclass(frozen=True, slots=True)
 class TooLong:
-    """Stands for a line above the limit, of which nothing was kept."""
+    """Stands for a line above the limit, whose content was dropped."""
 
     size: int
 
 
 class LineReader:
-    """Cuts a stream of bytes into lines; keeps at most one line and one chunk in memory."""
+    """Splits a byte stream into lines; buffers at most one line and one chunk."""
 
     def __init__(self, source: ByteSource, limit: int) -> None:
         self._source, self._limit = source, limit
 
     async def lines(self) -> AsyncIterator[bytes | TooLong]:
-        """Yield each line that is not blank, without its end."""
+        """Yield each line that is not empty, without its line break."""
         held = bytearray()
-        size = 0  # of the line so far, kept or not
+        size = 0  # of the line so far, buffered or not
         first = True
         while chunk := await self._source.read():
             start = 0
@@ -88,7 +88,7 @@ class LineReader:
 
 
 class _CutShort(Exception):
-    """A session was cut short when its request had begun; carries the reply."""
+    """A session was cut short after its request had begun; carries the reply."""
 
     def __init__(self, reply: dict[str, Any]) -> None:
         super().__init__()
@@ -96,29 +96,29 @@ class _CutShort(Exception):
 
 
 class LineContract(Protocol):
-    """A contract that speaks in requests and replies."""
+    """A contract of requests and replies."""
 
     async def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer one request; never raises."""
 
     def refuse(self, problem: InvalidRequestError) -> dict[str, Any]:
-        """Answer a line that is no request."""
+        """Answer a line that is not a request."""
 
     def effect(self, request: dict[str, Any]) -> Effect:
-        """Return what *request* does, for a session that is cut short."""
+        """Return the effect of *request*, for a session that is cut short."""
 
 
 async def answer_lines(
     contract: LineContract, lines: AsyncIterator[bytes | TooLong], sink: ByteSink, *, limit: int, stop: asyncio.Event
 ) -> None:
-    """Answer the lines of one client until they end or *stop* is set, in order.
+    """Answer the lines of one client in order, until they end or *stop* is set.
 
-    What was received is carried out whatever becomes of the client: one that is gone only gets no replies. When this task is
-    cancelled, a write under way is finished and answered first.
+    What was received is executed even if the client disconnects, which then gets no replies. If this task is
+    cancelled, a running write is completed and answered first.
 
     Args:
-        limit: Longest line, in bytes, for the refusal of one that is longer.
-        stop: When set, no line is taken that was not sent before.
+        limit: Maximum line length in bytes, for the error about a longer one.
+        stop: Once set, only lines sent before are read.
     """
     is_gone = False
     async with aclosing(until_stopped(lines, stop)) as taken:
@@ -170,12 +170,12 @@ async def _carry_out(contract: LineContract, request: dict[str, Any]) -> dict[st
 
 
 def too_long(line: TooLong, limit: int) -> LimitExceededError:
-    """Return the refusal of a line above the limit."""
+    """Return the error for a line above the limit."""
     return LimitExceededError("", line.size, limit, "bytes in a line")
 
 
 async def write_unless_stopped(sink: ByteSink, data: bytes, stop: asyncio.Event) -> None:
-    """Write *data*; once *stop* is set, a client that does not accept it in `STOPPED_SEND_S` counts as gone.
+    """Write *data*; once *stop* is set, a client that does not accept it within `STOPPED_SEND_S` counts as gone.
 
     Raises:
         ConnectionError: the client is gone.
@@ -183,7 +183,7 @@ async def write_unless_stopped(sink: ByteSink, data: bytes, stop: asyncio.Event)
     writing = asyncio.ensure_future(sink.write(data))
     try:
         await asyncio.sleep(0)
-        if writing.done():  # as nearly all are: nobody waits
+        if writing.done():  # the usual case: the client reads
             writing.result()
             return
     except BaseException:
@@ -201,14 +201,14 @@ async def write_unless_stopped(sink: ByteSink, data: bytes, stop: asyncio.Event)
 
 
 async def read_line(line: bytes, read: Callable[[bytes], T]) -> T:
-    """Return what *read* makes of a line; in a thread where the line is large."""
+    """Return the result of *read* for a line; run it in a thread if the line is large."""
     return await in_thread(lambda: read(line)) if len(line) > LARGE_LINE else read(line)
 
 
 async def until_stopped(
     lines: AsyncIterator[bytes | TooLong], stop: asyncio.Event
 ) -> AsyncGenerator[bytes | TooLong, None]:
-    """Yield lines until they end, or *stop* is set and all that was sent before it has been read."""
+    """Yield lines until they end, or *stop* is set and everything sent before it has been read."""
     stopping = asyncio.ensure_future(stop.wait())
     patience_s, deadline = IN_FLIGHT_S, None
     try:
@@ -231,7 +231,7 @@ async def until_stopped(
 
 
 async def _wait_for_line(reading: asyncio.Future[Any], timeout_s: float | None) -> None:
-    """Wait for a line, or with None only as long as one that is there already takes."""
+    """Wait for a line, or with None only as long as one that is already there takes."""
     if timeout_s is not None:
         await asyncio.wait({reading}, timeout=timeout_s)
         return
@@ -242,12 +242,12 @@ async def _wait_for_line(reading: asyncio.Future[Any], timeout_s: float | None) 
 
 
 async def format_reply(reply: dict[str, Any]) -> bytes:
-    """Write a reply as a line; one with much text in a thread, so that other sessions do not wait."""
+    """Write a reply as a line; in a thread if it has much text, so that other sessions need not wait."""
     if is_large(reply):
         return await in_thread(lambda: format_line_in_pieces(reply))
     return format_line(reply)
 
 
 def is_large(value: Any) -> bool:
-    """True if the texts in a JSON value come to more than `LARGE_REPLY` characters; looks no further than that."""
+    """True if the texts in a JSON value have more than `LARGE_REPLY` characters in total; stops counting there."""
     return is_larger(value, LARGE_REPLY)

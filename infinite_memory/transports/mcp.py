@@ -1,11 +1,11 @@
 """The Model Context Protocol over our JSON-RPC front: versions, envelopes, lists, subscriptions, progress, logging, questions.
 
-What is offered (tools, resources, prompts) comes from a contract, an `McpServer`. This file needs no SDK: it is what answers
-while the SDK is not loaded, and the SDK's transports carry the same sessions over HTTP (`http`).
+What is offered (tools, resources, prompts) comes from a contract, an `McpServer`. This module needs no SDK: it serves
+before the SDK is loaded, and the SDK's transports carry the same sessions over HTTP (`http`).
 
-Two eras are spoken. Up to 2025-11-25 a session begins with `initialize`. From 2026-07-28 on every request carries version and
-capabilities in ``params._meta``, and there is no session: each request is judged by itself, so a client may probe with the one
-and go on with the other.
+Two eras are supported. Up to 2025-11-25 a session begins with `initialize`. From 2026-07-28 on every request carries version and
+capabilities in ``params._meta``, and there is no session: each request is handled by itself, so a client may probe with one
+and continue with the other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from infinite_memory.transports.subscriptions import PendingNotifications, Subsc
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSIONS = ("2026-07-28",)
 UNSUPPORTED_VERSION = -32022
-RESOURCE_NOT_FOUND = -32002  # up to 2025-11-25; later versions say -32602
+RESOURCE_NOT_FOUND = -32002  # up to 2025-11-25; later versions use -32602
 
 META = "io.modelcontextprotocol/"
 VERSION_KEY, CAPABILITIES_KEY = META + "protocolVersion", META + "clientCapabilities"
@@ -45,19 +45,19 @@ LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/te
 SHARED_METHODS = LISTS | {"tools/call", "prompts/get", "resources/read", "completion/complete"}
 HANDSHAKE_METHODS = SHARED_METHODS | {"ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 COMMANDS = frozenset({"tools/call", "prompts/get", "resources/list", "resources/read", "completion/complete"})
-"""What takes its turn: work on the memory. The rest is answered at once, or stands open as a request to listen does."""
+"""Methods that need a turn: work on the memory. Others are answered at once, or stay open as a request to listen does."""
 
 MODERN_METHODS = SHARED_METHODS | {"server/discover", "subscriptions/listen"}
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-FIRST_LEVEL = "warning"  # what is sent before the client chose a level
+FIRST_LEVEL = "warning"  # until the client sets a level
 TTL_MS = {"tools/list": 60_000, "prompts/list": 60_000, "resources/templates/list": 60_000, "server/discover": 60_000,
           "resources/list": 0, "resources/read": 0}  # fmt: skip
-COMPLETIONS = 100  # values of one answer, by the protocol
+COMPLETIONS = 100  # values in one answer, by the protocol
 
 
 class InputRequired(Exception):
-    """A request of the later era cannot go on before the client sends it again with answers."""
+    """A request of the later era needs answers from the client, which must send it again with them."""
 
     def __init__(self, requests: Json, mark: str) -> None:
         super().__init__("input is required")
@@ -66,7 +66,7 @@ class InputRequired(Exception):
 
 @dataclass(slots=True)
 class McpCall:
-    """A request with what MCP knows of its client."""
+    """A request with what MCP knows about its client."""
 
     rpc: RpcCall
     version: str
@@ -98,7 +98,7 @@ class McpCall:
             await self.rpc.notify("notifications/message", {"level": level, "logger": "infinite-memory", "data": data})
 
     async def confirm(self, question: str, mark: str) -> Answer:
-        """Put a yes-or-no question to the user.
+        """Ask the user a yes-or-no question.
 
         Raises:
             InputRequired: in the later era, until the client sends the request again with the answer to this very question.
@@ -124,7 +124,7 @@ class McpCall:
 
     @property
     def can_sample(self) -> bool:
-        # The later era has no requests of a server: a question there ends the call, and what was stored would be stored again.
+        # The later era has no server requests: a question ends the call there, and what was stored would be stored again.
         return not self.is_modern and isinstance(self.capabilities.get("sampling"), dict)
 
     async def sample(self, params: Json) -> Json:
@@ -135,13 +135,13 @@ class McpCall:
 
 
 class McpSession:
-    """One client of an `McpServer`, as the JSON-RPC front sees it."""
+    """One client of an `McpServer`, behind the JSON-RPC front."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
         self._version = HANDSHAKE_VERSIONS[-1]
         self._capabilities: Json = {}
-        self.client_info: Any = None  # what the client calls itself, as it sent it
+        self.client_info: Any = None  # the client's name and version, as sent
         self._log_level = FIRST_LEVEL
         self._subscribed = Subscriptions(server.get_topic)
         self._listening: set[Subscriptions] = set()
@@ -248,7 +248,7 @@ class McpSession:
                     raise RpcError(INVALID_PARAMS, f"level: one of {', '.join(LEVELS)} was expected")
                 self._log_level = level
                 return {}
-        raise AssertionError(call.rpc.method)  # `serves` lets nothing else through
+        raise AssertionError(call.rpc.method)  # `serves` allows nothing else
 
     async def _read(self, call: McpCall, uri: str) -> list[Json]:
         try:
@@ -278,7 +278,7 @@ class McpSession:
         return len(self._subscribed) + sum(map(len, self._listening))
 
     async def _listen(self, call: McpCall) -> Json:
-        """Notify the client of changes for as long as its request stands open (2026-07-28)."""
+        """Notify the client of changes while its request is open (2026-07-28)."""
         topics = _object(call.rpc.params, "notifications")
         given = topics.get("resourceSubscriptions")
         uris = [uri for uri in given if isinstance(uri, str)] if isinstance(given, list) else []
@@ -312,7 +312,7 @@ class McpSession:
         return about | self._server.profile.info
 
     def _list_tools(self, capabilities: Json) -> list[Json]:
-        """List the tools; who shows MCP Apps is told which of them has one."""
+        """List the tools; clients that show MCP Apps learn which of them has one."""
         apps = self._server.profile.apps if _shows_apps(capabilities) else {}
         return [
             tool | {"_meta": {"ui": {"resourceUri": apps[tool["name"]]}}} if tool["name"] in apps else tool
@@ -332,7 +332,7 @@ class McpSession:
         }
 
     def _stamped(self, method: str, result: Json) -> Json:
-        """Add what every result of the later era carries."""
+        """Add the fields of every result in the later era."""
         meta = {SERVER_KEY: self._info()} | result.get("_meta", {})
         stamped = {"resultType": "complete"} | result | {"_meta": meta}
         if method in TTL_MS and stamped["resultType"] == "complete":
@@ -350,7 +350,7 @@ def _is_modern(params: Json) -> bool:
 
 
 def _shows_apps(capabilities: Json) -> bool:
-    """True if a client announces that it shows MCP Apps written in HTML."""
+    """True if a client announces support for MCP Apps in HTML."""
     extensions = capabilities.get("extensions")
     settings = extensions.get(APP_EXTENSION) if isinstance(extensions, dict) else None
     types = settings.get("mimeTypes") if isinstance(settings, dict) else None

@@ -1,7 +1,7 @@
-"""One client's session: whether it speaks JSON-RPC or the action loop is decided by its contract, else by its first request.
+"""One client's session: its contract, else its first request, decides whether it speaks JSON-RPC or the action loop.
 
-A request is an object with the key ``jsonrpc`` or the name of an ``action``. What comes before it and is neither (no JSON, an array,
-a line too long) gets the action loop's refusal, a line each, and decides nothing.
+A request is an object with the key ``jsonrpc`` or the name of an ``action``. Lines before it that are neither (not JSON, an array,
+too long) get the action loop's error, one each, and decide nothing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ async def serve_session(
     """Serve one client until its input ends or *stop* is set.
 
     Args:
-        open_lines: Begins the conversation in the action loop; None where there is only JSON-RPC.
-        open_rpc: Begins it in JSON-RPC.
-        limit: Longest line, in bytes.
-        stop: When set, no line is taken that was not sent before.
-        speaks: The protocol, where it is decided already; None leaves it to the first request.
+        open_lines: Opens a session in the action loop; None if there is only JSON-RPC.
+        open_rpc: Opens a session in JSON-RPC.
+        limit: Maximum line length in bytes.
+        stop: Once set, only lines sent before are read.
+        speaks: The protocol if it is already decided; None leaves it to the first request.
     """
     lines = LineReader(source, limit).lines()
     contract = None if open_lines is None else open_lines()
@@ -49,7 +49,7 @@ async def serve_session(
 
 
 class _Undecided:
-    """The lines before the first request, which it holds back."""
+    """The lines before the first request, which it buffers."""
 
     def __init__(self, rest: AsyncIterator[bytes | TooLong]) -> None:
         self._rest = rest
@@ -57,7 +57,7 @@ class _Undecided:
         self.speaks: Speaks | None = None
 
     async def lines(self) -> AsyncIterator[bytes | TooLong]:
-        """Yield each line that is no request."""
+        """Yield each line that is not a request."""
         async for line in self._rest:
             if isinstance(line, bytes) and (speaks := await _detect_protocol(line)) is not None:
                 self.first, self.speaks = line, speaks

@@ -1,4 +1,4 @@
-"""Where bytes come from and go to: the two sides that a session knows, and the pipes of this process as such.
+"""Byte sources and sinks: the two sides of a session, and the pipes of this process.
 
 Threads and not `connect_read_pipe`: standard input may be a file or a terminal whose description is shared with the shell, which
 must not find it non-blocking afterwards.
@@ -17,17 +17,17 @@ CHUNK = 65536
 
 
 class ByteSource(Protocol):
-    """Gives bytes as they come."""
+    """Yields bytes as they arrive."""
 
     async def read(self) -> bytes:
         """Return the next bytes, b"" at the end; may be cancelled without losing any."""
 
 
 class ByteSink(Protocol):
-    """Takes bytes in order."""
+    """Accepts bytes in order."""
 
     async def write(self, data: bytes) -> None:
-        """Hand *data* on; returns when it was taken.
+        """Send *data*; return when it was accepted.
 
         Raises:
             ConnectionError: the other side is gone.
@@ -35,10 +35,10 @@ class ByteSink(Protocol):
 
 
 class PatientReader(asyncio.StreamReader):
-    """A reader that yields what was received before its connection broke. The standard one forgets that."""
+    """A reader that yields what was received before its connection broke; the standard one drops it."""
 
     def set_exception(self, exc: Exception) -> None:
-        """Take a broken connection for the end."""
+        """Treat a broken connection as the end of the stream."""
         if isinstance(exc, OSError):
             self.feed_eof()
         else:
@@ -46,9 +46,9 @@ class PatientReader(asyncio.StreamReader):
 
 
 class SocketSink:
-    """Writes a socket by a descriptor of its own.
+    """Writes to a socket through its own descriptor.
 
-    Why not asyncio's writer: a write that fails closes the whole transport, and what the client had sent before it died is lost.
+    Why not asyncio's writer: a failed write closes the whole transport, and what the client sent before it died is lost.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -59,7 +59,7 @@ class SocketSink:
         self._is_broken = False
 
     async def write(self, data: bytes) -> None:
-        """Send *data*; waits while the client does not read. A caller that is cancelled cuts no line: the sending goes on."""
+        """Send *data*; wait while the client does not read. Cancelling the caller cuts no line: sending continues."""
         if not (left := self._send_at_once(data)):
             return
         task = asyncio.create_task(self._send(left))
@@ -68,7 +68,7 @@ class SocketSink:
         await asyncio.shield(task)
 
     def _send_at_once(self, data: bytes) -> bytes:
-        """Send as much as is taken without waiting, unless something waits already; returns what is left.
+        """Send what is accepted without waiting, unless something is already waiting; return the rest.
 
         Raises:
             ConnectionError: the other side is gone.
@@ -96,10 +96,10 @@ class SocketSink:
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._sends.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has it; who gave up does not want it
+            task.exception()  # retrieved: the caller has it, or has given up
 
     async def close(self) -> None:
-        """Close the descriptor; what still waits to be sent is given up."""
+        """Close the descriptor and drop unsent data."""
         self._is_broken = True
         sends = set(self._sends)
         for task in sends:
@@ -110,7 +110,7 @@ class SocketSink:
 
 
 class DescriptorSource:
-    """Reads a file descriptor in a thread that does not keep the process alive; one chunk ahead at most."""
+    """Reads a file descriptor in a daemon thread, at most one chunk ahead."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -121,7 +121,7 @@ class DescriptorSource:
     async def read(self) -> bytes:
         chunk = await self._chunks.get()
         if not chunk:
-            self._chunks.put_nowait(b"")  # the end stays the end
+            self._chunks.put_nowait(b"")  # the end is permanent
         return chunk
 
     def _run(self) -> None:
@@ -129,16 +129,16 @@ class DescriptorSource:
         while chunk:
             try:
                 chunk = os.read(self._descriptor, CHUNK)
-            except OSError:  # a terminal that went away
+            except OSError:  # a closed terminal
                 chunk = b""
             try:
                 asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop).result()
-            except RuntimeError:  # the loop is closed: nobody reads any more
+            except RuntimeError:  # the loop is closed: no reader is left
                 return
 
 
 class DescriptorSink:
-    """Writes a file descriptor in a thread that does not keep the process alive."""
+    """Writes to a file descriptor in a daemon thread."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

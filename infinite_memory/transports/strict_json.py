@@ -1,11 +1,11 @@
 """Strict JSON, in and out: what every line-based protocol of ours accepts as one message.
 
-Stricter than `json`, because a memory must come back as it was sent: no NaN or Infinity, no integers that MongoDB cannot keep,
-no unpaired surrogates, no duplicate keys (in a deletion, the second would silently win), no bottomless nesting (notes to the
+Stricter than `json`, because a memory must come back as it was sent: no NaN or Infinity, no integers that MongoDB cannot store,
+no unpaired surrogates, no duplicate keys (in a deletion, the second would silently win), no unlimited nesting (notes to the
 contracts, "All contracts"; RFC 8259 sections 4, 6 and 8.2).
 
-Why large texts have a decoder of their own: the one of `json` is a single call into C, in which no other thread runs. 16 MiB of small
-values keep it busy for a quarter of a second, even when it is called in a thread.
+Why a separate decoder for large texts: that of `json` is a single call into C, which holds the GIL. 16 MiB of small
+values block all threads for a quarter of a second, even if it is called in a thread.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from infinite_memory.errors import InvalidRequestError, truncated_repr, without_
 
 MAX_DEPTH = 100
 MAX_VALUES = 250_000
-"""Of one message: a thousand memories with all their tags and metadata have fewer, and releasing more would hold the event loop."""
+"""In one message: a thousand memories with all their tags and metadata have fewer, and freeing more would block the event loop."""
 
-LARGE_TEXT = 64 * 1024  # characters; the decoder in C takes under 5 ms for fewer
-_INT64_DIGITS = 20  # with the sign; longer ones need not be read to be out of range
+LARGE_TEXT = 64 * 1024  # characters; up to this size the C decoder takes under 5 ms
+_INT64_DIGITS = 20  # with the sign; longer ones are out of range without being parsed
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(", ", ": "))
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOTALL)  # possessive: linear in the text
 
 
 def parse_object(line: bytes) -> dict[str, Any]:
-    """Read one JSON object from UTF-8 bytes.
+    """Parse one JSON object from UTF-8 bytes.
 
     Raises:
         InvalidRequestError: anything but one strict JSON object; the message says where and why.
@@ -45,7 +45,7 @@ def parse_object(line: bytes) -> dict[str, Any]:
 
 
 def parse_value(line: bytes) -> Any:
-    """Read one JSON value from UTF-8 bytes; the same rules as `parse_object`, any kind of value."""
+    """Parse one JSON value from UTF-8 bytes; the same rules as `parse_object`, but any type of value."""
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -54,20 +54,20 @@ def parse_value(line: bytes) -> Any:
         value = _decode(text)
     except json.JSONDecodeError as exc:
         raise InvalidRequestError("", f"the line is not JSON: {exc.msg} (character {exc.pos})") from None
-    if "\\u" in text:  # only an escape can bring one in
+    if "\\u" in text:  # only an escape can produce one
         _check_surrogates(value)
     return value
 
 
 class Speaks(enum.Enum):
-    """What the lines of a session are written in."""
+    """The protocol of a session's lines."""
 
     ACTIONS = "actions"
     JSON_RPC = "json-rpc"
 
 
 def detect_protocol(line: bytes) -> Speaks | None:
-    """Return the protocol of a line that is a request: an object with a key ``jsonrpc``, or an ``action`` that is a text."""
+    """Return the protocol of a line that is a request: an object with a key ``jsonrpc``, or an ``action`` that is a string."""
     try:
         value = parse_value(line)
     except InvalidRequestError:
@@ -76,11 +76,11 @@ def detect_protocol(line: bytes) -> Speaks | None:
         return None
     if "jsonrpc" in value:
         return Speaks.JSON_RPC
-    return Speaks.ACTIONS if isinstance(value.get("action"), str) else None  # the name of one, whatever name
+    return Speaks.ACTIONS if isinstance(value.get("action"), str) else None  # of any action, known or not
 
 
 def find_value(line: bytes) -> Any:
-    """Read JSON that the rules refuse (a key twice, NaN), to see whose message it is; None where it is no JSON at all."""
+    """Parse JSON that the rules reject (duplicate keys, NaN), to see whose message it is; None if it is not JSON at all."""
     try:
         text = line.decode("utf-8")
         return json.loads(text) if len(text) <= LARGE_TEXT else _LargeDecoder().decode(text)
@@ -89,15 +89,15 @@ def find_value(line: bytes) -> Any:
 
 
 def format_line(value: Any) -> bytes:
-    """Write *value* as one line of UTF-8 JSON with its newline; only characters JSON demands are escaped.
+    """Format *value* as one line of UTF-8 JSON with its newline; only characters that JSON requires are escaped.
 
-    An unpaired surrogate (of a file name that is not UTF-8, say) has no UTF-8 form and becomes U+FFFD: a client waits for its reply.
+    An unpaired surrogate (of a file name that is not UTF-8, say) has no UTF-8 form and becomes U+FFFD: the client must get a reply.
     """
     return _encoded(_ENCODER.encode(value)) + b"\n"
 
 
 def format_line_in_pieces(value: Any) -> bytes:
-    """Do as `format_line`, slower and in a way that lets other threads run meanwhile (`encode` is one call into C)."""
+    """Do the same as `format_line`, slower but without blocking other threads (`encode` is one call into C)."""
     return _encoded("".join(_ENCODER.iterencode(value))) + b"\n"
 
 
@@ -122,7 +122,7 @@ def _decode(text: str) -> Any:
 
 
 class _LargeDecoder(json.JSONDecoder):
-    """The decoder of `json` in Python, which lets other threads run, with the values and levels counted as they come."""
+    """The decoder of `json` in Python, which lets other threads run, and counts values and levels."""
 
     def __init__(self, **rules: Any) -> None:
         super().__init__(**rules)
@@ -132,7 +132,7 @@ class _LargeDecoder(json.JSONDecoder):
         self._scan = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
         self.scan_once = self._scan_value
 
-    # The scanner hands on itself for the values inside; ours takes its place, so that they are counted too.
+    # The scanner passes on itself for nested values; ours replaces it, so that they are counted too.
 
     def _parse_object(self, start: tuple[str, int], strict: bool, _: object, *hooks: Any) -> tuple[Any, int]:
         with self._level():
@@ -185,7 +185,7 @@ def _number(digits: str) -> float:
 
 
 def _check_depth(text: str) -> None:
-    """Refuse deep nesting before the parser recurses into it; brackets inside strings do not count."""
+    """Reject deep nesting before the parser recurses into it; brackets inside strings do not count."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = 0
@@ -200,7 +200,7 @@ def _check_depth(text: str) -> None:
 
 
 def _check_surrogates(value: Any) -> None:
-    """Refuse texts that have no UTF-8 form; pairs were joined by the parser already."""
+    """Reject strings that have no UTF-8 form; the parser has joined pairs already."""
     if isinstance(value, str):
         try:
             value.encode("utf-8")

@@ -1,7 +1,7 @@
-"""The addresses that a client of MCP is notified of: few enough, each taken apart once, found by what changed, and waiting once each.
+"""The resource URIs that an MCP client subscribes to: limited in number, parsed once, looked up by change, each pending at most once.
 
-Why a limit: a change of anybody's is held against the subscriptions of all. One client that named 100,000 addresses held everybody up for
-three seconds at every write. Why notifications are merged: of a client that subscribed and did not read, every write left 256 that waited.
+Why a limit: every change is matched against the subscriptions of all clients. A client with 100,000 URIs blocked everyone for
+three seconds at every write. Why notifications are merged: a subscriber that did not read got 256 pending ones with every write.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from infinite_memory.contracts.mcp import INVALID_PARAMS, Changed, Json, RpcError
 
 MAX_SUBSCRIPTIONS = 256
-"""Addresses of one session, those of its open requests to listen included; notifying of all of them takes a few milliseconds."""
+"""URIs of one session, including those of its open requests to listen; notifying of all of them takes a few milliseconds."""
 
 
 class Subscriptions:
-    """Addresses by their topic (see `McpServer.get_topic`), in the order in which they came."""
+    """URIs by topic (see `McpServer.get_topic`), in insertion order."""
 
     def __init__(self, get_topic: Callable[[str], str | None]) -> None:
         self._get_topic = get_topic
@@ -30,7 +30,7 @@ class Subscriptions:
         return uri in self._topics
 
     def add(self, uri: str) -> None:
-        """Add an address; one that names nothing of the server is never notified of."""
+        """Add a URI; one that does not belong to the server never matches."""
         if uri in self._topics:
             return
         topic = self._topics[uri] = self._get_topic(uri)
@@ -38,7 +38,7 @@ class Subscriptions:
             self._addresses.setdefault(topic, {})[uri] = None
 
     def discard(self, uri: str) -> None:
-        """Remove an address, if it is there."""
+        """Remove a URI, if it is there."""
         topic = self._topics.pop(uri, None)
         if topic is not None:
             addresses = self._addresses[topic]
@@ -47,15 +47,15 @@ class Subscriptions:
                 del self._addresses[topic]
 
     def match(self, change: Changed) -> Iterator[str]:
-        """Return the addresses that a change touches."""
+        """Return the URIs affected by a change."""
         for topic in change.topics:
             yield from tuple(self._addresses.get(topic, ()))
 
 
 class PendingNotifications:
-    """What a client is still to be notified of: each address once, however often what is behind it changed before it was sent.
+    """The pending notifications of a client: each URI once, however often it changed before the notification was sent.
 
-    A client that does not read misses nothing but repeats, and no more waits for it than it subscribed to.
+    A client that does not read misses only repeats, and has no more pending than it subscribed to.
     """
 
     def __init__(self, subscriptions: Subscriptions, *, with_lists: bool = True) -> None:
@@ -68,7 +68,7 @@ class PendingNotifications:
         return len(self._addresses) + self._list_changed
 
     def add(self, change: Changed) -> None:
-        """Take a change, and merge it with what waits."""
+        """Add a change, and merge it with the pending ones."""
         if change.is_list and self._with_lists:
             self._list_changed = True
         self._addresses.update(dict.fromkeys(self._subscriptions.match(change)))
@@ -76,12 +76,12 @@ class PendingNotifications:
             self._came.set()
 
     def close(self) -> None:
-        """Let `send_all` return when nothing waits any more."""
+        """Let `send_all` return when nothing is pending."""
         self._is_closed = True
         self._came.set()
 
     async def send_all(self, notify: Callable[[str, Json], Awaitable[None]]) -> None:
-        """Send one notification after another, method and parameters, until this is closed."""
+        """Send one notification after another, as method and parameters, until this is closed."""
         while True:
             if self._list_changed:
                 self._list_changed = False
@@ -99,10 +99,10 @@ class PendingNotifications:
 
 
 def check_number(existing: int, added: Sequence[str], field: str) -> None:
-    """Refuse addresses that would be too many for a session.
+    """Reject more URIs than a session may have.
 
     Raises:
-        RpcError: they would.
+        RpcError: there would be too many.
     """
     if existing + len(added) > MAX_SUBSCRIPTIONS:
         raise RpcError(

@@ -1,11 +1,11 @@
-"""How many commands of one session run at a time; the others wait in the order in which they were read.
+"""A limit on the concurrent commands of one session; the others wait in the order in which they were read.
 
-Why: the connections to MongoDB, the threads and the event loop serve first who asks first. One client that sent 400 requests at once had
-everybody's next command wait behind all of them, until its wait for a connection ended in an error. Whatever a session sends, only
-`PLACES` of its commands are in anybody's way.
+Why: MongoDB connections, threads and the event loop are first come, first served. When one client sent 400 requests at once,
+everyone's next command waited behind them, until its wait for a connection timed out. Whatever a session sends, at most
+`PLACES` of its commands can delay others.
 
-Why a session's own writes do not overtake its reads: a client may have sent a read before the write that removes what is read, or
-before the one that chooses another scope. Each command begins when those before it have begun.
+Why a session's writes do not overtake its reads: a client may have sent a read before the write that removes what is read, or
+before the one that selects another scope. Each command starts after those before it have started.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from collections.abc import AsyncIterator
 from infinite_memory.transports.jsonrpc_messages import Id
 
 PLACES = 16
-"""More would make one client's requests no faster; the pool of the store keeps a connection for others."""
+"""More would not make one client's requests faster; the store's pool keeps a connection for others."""
 
 
 ANSWER_S = 600.0
-"""How long a question to a client waits for its answer: what was asked about is not done then."""
+"""How long a question to a client waits for its answer; after that the operation is not carried out."""
 
 
 class Turns:
-    """The places of one session for commands under way."""
+    """The slots of one session for running commands."""
 
     def __init__(self, places: int = PLACES) -> None:
-        self._places = asyncio.Semaphore(places)  # fair: who waits first is first
+        self._places = asyncio.Semaphore(places)  # fair: first come, first served
         self._holders: set[Id] = set()
 
     @contextlib.asynccontextmanager
     async def turn(self, request: Id) -> AsyncIterator[None]:
-        """Hold a place for a request; waits for one."""
+        """Hold a slot for a request, waiting for one if necessary."""
         await self._take(request)
         try:
             yield
@@ -42,7 +42,7 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def paused(self, request: Id | None) -> AsyncIterator[None]:
-        """Leave the place of a request, if it has one, to others while it waits for its client, who may be sending more meanwhile."""
+        """Release the slot of a request, if it has one, while it waits for its client, who may be sending more."""
         if request is None or request not in self._holders:
             yield
             return

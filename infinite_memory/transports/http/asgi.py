@@ -1,4 +1,4 @@
-"""ASGI by hand, for what stands before any framework: reading a body within bounds, giving it on, answering with JSON."""
+"""Plain ASGI helpers for code in front of any framework: read a body within bounds, replay it, answer with JSON."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ Send = Callable[[Any], Awaitable[None]]
 
 BODY_GRACE_S = 10.0
 MIN_BYTES_PER_S = 16 * 1024
-"""A body comes within the grace and a second for each of so many bytes: who sends a byte now and then must not hold a connection."""
+"""Minimum rate of a body, after a grace period: a client that sends a byte now and then must not hold a connection."""
 
 LARGE_BODY = 256 * 1024
-"""A body of more bytes needs a place before the rest of it is read, so that many at once do not fill the memory."""
+"""A body of more bytes needs a slot before the rest of it is read, so that many at once do not fill the memory."""
 
 
 PIECE = 256 * 1024
-"""Of a reply's body: what is handed on at once is copied twice more on its way, and lies there until the client reads."""
+"""Chunk size of a reply's body: a chunk is copied twice more on its way, and stays in memory until the client reads it."""
 
 
 def get_headers(scope: Scope) -> dict[str, str]:
-    """Return a request's headers, names in small letters; of one that stands twice the last."""
+    """Return a request's headers by lower-case name; of a repeated one the last."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 class ClientGoneError(Exception):
-    """The client went away before its request was whole: nothing of it may be carried out, and nobody waits for an answer."""
+    """The client disconnected before its request was complete: nothing is executed, and no reply is expected."""
 
 
 class SlowBodyError(Exception):
-    """The body comes too slowly."""
+    """The body arrives too slowly."""
 
 
 async def read_body(receive: Receive, most: int, take_place: Callable[[], Awaitable[None]]) -> bytes | None:
-    """Read a request's body; None when it is larger than *most* bytes.
+    """Read a request's body; None if it is larger than *most* bytes.
 
     Args:
-        take_place: Waits for a place, and is asked once, where there is more than `LARGE_BODY`; what it raises ends the reading. The
-            wait is not held against the client.
+        take_place: Waits for a slot; called once, if the body exceeds `LARGE_BODY`; an exception from it stops the reading. The
+            wait does not count against the client.
 
     Raises:
-        ClientGoneError: the body does not come to its end.
+        ClientGoneError: the body is incomplete.
         SlowBodyError: it takes too long.
     """
     body = bytearray()
@@ -74,7 +74,7 @@ async def read_body(receive: Receive, most: int, take_place: Callable[[], Awaita
 
 
 def again(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that plays a body that was read already to the next reader."""
+    """Return a `receive` that replays a body to the next reader."""
     parts = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def give() -> Any:
@@ -84,7 +84,7 @@ def again(body: bytes, receive: Receive) -> Receive:
 
 
 def in_pieces(send: Send) -> Send:
-    """Hand a large body on in pieces, each when the connection has room for it."""
+    """Send a large body in chunks, each when the connection is ready for it."""
 
     async def send_on(message: Any) -> None:
         body = message.get("body", b"")

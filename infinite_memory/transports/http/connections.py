@@ -1,8 +1,8 @@
-"""What bounds the connections of the HTTP port before any token is known: how many there are, and how long a request may take to arrive.
+"""Limits on the connections of the HTTP port before a token is known: their number, and how long a request may take to arrive.
 
-Any user of this machine can open connections to a loopback port. There are never more than `Connections.capacity`; a newer one takes the
-place of the oldest that has shown no valid token, so that those who open many and say nothing keep nobody out. A request's head must be
-whole after `HEAD_S`, its body comes at a least rate (`asgi.read_body`).
+Any user of this machine can open connections to a loopback port. There are never more than `Connections.capacity`; a newer one replaces
+the oldest that has shown no valid token, so that users who open many silent connections lock nobody out. A request's head must be
+complete after `HEAD_S`; its body must arrive at a minimum rate (`asgi.read_body`).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from infinite_memory.daemon.ipc import is_peer_own
 
 HEAD_S = 10.0
-"""From the connection, or from the first byte of a later request, to the end of a request's head."""
+"""From the connection, or the first byte of a later request, to the end of a request's head."""
 
 HEAD_BYTES = 64 * 1024  # a request line with its headers
 MAX_HEADERS = 200
 MAX_LINES = 1000
-"""In what is received at once (64 KiB) of heads or chunks: each costs far more to read than to send."""
+"""In one read (64 KiB) of heads or chunks: each costs far more to parse than to send."""
 
 MAX_UNKNOWN = 16
-"""Requests of one connection that has shown no token; then it is closed, so that nobody has thousands answered by sending them ahead."""
+"""Requests of one connection without a token before it is closed, so that nobody gets thousands answered by pipelining them."""
 
 
-OWN_SOCKET = "own socket"  # stands for the token of a connection by the Unix socket, which only this user can open
+OWN_SOCKET = "own socket"  # stands for the token of a connection over the Unix socket, which only this user can open
 _CONNECTION = "infinite_memory.connection"
 _ONCE = (b"host", b"authorization", b"origin", b"content-type", b"content-length", b"transfer-encoding")
-"""Headers whose second one could be read by somebody else than the first."""
+"""Headers that must not be repeated: two parsers could choose different ones."""
 
 _HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 _LOOPBACK_ORIGIN = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?")
@@ -53,7 +53,7 @@ class Connections:
         return len(self._open)
 
     def add(self, connection: GuardedProtocol) -> None:
-        """Enter a connection; where there are too many, another is closed for it, or this one where none deserves it more."""
+        """Register a connection; above the capacity, abort another one for it, or this one if no other qualifies."""
         self._open[connection] = None
         if len(self._open) > self.capacity:
             victim = self._choose(connection) or connection
@@ -61,7 +61,7 @@ class Connections:
             victim.transport.abort()
 
     def _choose(self, newcomer: GuardedProtocol) -> GuardedProtocol | None:
-        """Choose the oldest before *newcomer* that has shown no token, else the oldest of a token that holds more than half of all."""
+        """Return the oldest other connection that has shown no token, else the oldest of a token that holds more than half of all."""
         silent = next(
             (connection for connection in self._open if connection.token_id is None and connection is not newcomer),
             None,
@@ -74,12 +74,12 @@ class Connections:
         return next(connection for connection in self._open if connection.token_id == token_id)
 
     def remove(self, connection: GuardedProtocol) -> None:
-        """Strike a connection that has ended."""
+        """Remove a connection that has ended."""
         self._open.pop(connection, None)
 
 
 class GuardedProtocol(H11Protocol):
-    """One connection. ``token_id`` is that of the valid token which it has shown, or `OWN_SOCKET`, or None."""
+    """One connection. ``token_id`` is the id of the valid token that it has shown, or `OWN_SOCKET`, or None."""
 
     guarded: Connections  # set by `protocol_class`
 
@@ -105,14 +105,14 @@ class GuardedProtocol(H11Protocol):
         return run
 
     def _is_last(self) -> bool:
-        """Count an answer, and tell whether the connection is to end with it."""
+        """Count an answer; return whether the connection closes after it."""
         if self.token_id is not None:
             return False
         self._unknown += 1
         return self._unknown >= MAX_UNKNOWN
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Enter a connection, unless another user comes to the Unix socket."""
+        """Register the connection, unless another user connects to the Unix socket."""
         super().connection_made(transport)
         link = transport.get_extra_info("socket")
         if link.family != socket.AF_INET:
@@ -124,13 +124,13 @@ class GuardedProtocol(H11Protocol):
         self.guarded.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Strike a connection."""
+        """Remove the connection."""
         self._have_head()
         self.guarded.remove(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; the time for a head runs whenever no request is being answered."""
+        """Receive bytes; the timeout of a head runs whenever no request is being answered."""
         if self._is_costly(data):
             if self.conn.our_state is h11.IDLE:
                 self.send_400_response("Too many lines or chunks at once")
@@ -143,7 +143,7 @@ class GuardedProtocol(H11Protocol):
             self._await_head()
 
     def _is_costly(self, data: bytes) -> bool:
-        """True if *data* has more lines of a head, or more chunks of a body, than anybody sends who means well."""
+        """True if *data* has more header lines, or more chunks of a body, than any well-behaved client sends."""
         if data.count(b"\r\n") <= MAX_LINES:
             return False
         if self.conn.their_state is h11.SEND_BODY:
@@ -165,25 +165,25 @@ class GuardedProtocol(H11Protocol):
 
 
 def protocol_class(connections: Connections) -> type[GuardedProtocol]:
-    """Make the protocol of one server, whose connections are entered into *connections*."""
+    """Return the protocol class of one server, whose connections are registered in *connections*."""
     return type("ServerProtocol", (GuardedProtocol,), {"guarded": connections})
 
 
 def mark_admitted(scope: Scope, token_id: str) -> None:
-    """Note that the connection of a request has shown a valid token."""
+    """Record that the connection of a request has shown a valid token."""
     connection = scope.get(_CONNECTION)
     if connection is not None and connection.token_id != OWN_SOCKET:
         connection.token_id = token_id
 
 
 def is_own_socket(scope: Scope) -> bool:
-    """True if a request came by the Unix socket, which only this user and root can open."""
+    """True if a request arrived over the Unix socket, which only this user and root can open."""
     connection = scope.get(_CONNECTION)
     return connection is not None and connection.token_id == OWN_SOCKET
 
 
 def find_fault(scope: Scope) -> str | None:
-    """Name what is wrong with a request's head: too much, or what two readers could understand differently; None when nothing is."""
+    """Return the fault of a request's head: too large, or ambiguous to parsers; None if it is valid."""
     names = [name for name, _ in scope["headers"]]
     size = sum(len(name) + len(value) for name, value in scope["headers"])
     if len(names) > MAX_HEADERS or size + len(scope["raw_path"]) + len(scope["query_string"]) > HEAD_BYTES:
@@ -197,7 +197,7 @@ def find_fault(scope: Scope) -> str | None:
 
 
 def judge_host(scope: Scope, origins: Collection[str]) -> int | None:
-    """Return the status that refuses a request to another host or from a foreign web page (DNS rebinding); None lets it through."""
+    """Return the status that rejects a request to another host or from a foreign web page (DNS rebinding); None if it is allowed."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     if _HOST.fullmatch(headers.get(b"host", "")) is None:
         return 421
@@ -208,6 +208,6 @@ def judge_host(scope: Scope, origins: Collection[str]) -> int | None:
 
 
 def silence_server_log() -> None:
-    """Keep the server's own warnings, which anybody can cause at will, out of the daemon's output; what fails in us is logged by us."""
+    """Silence the server's own warnings, which anybody can cause at will; our own errors are logged by us."""
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""The sockets that HTTP listens at: a port of this machine's loopback, and a Unix socket that only this user can open."""
+"""The listening sockets of HTTP: a loopback port, and a Unix socket that only this user can open."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MIN_CONNECTIONS = 8
 
 
 def listen_at_port(port: int) -> socket.socket:
-    """Listen at a port of loopback; 0 takes a free one.
+    """Listen on a loopback port; 0 takes a free one.
 
     Raises:
-        ConfigError: it is taken.
+        ConfigError: it is in use.
     """
-    # asyncio sends small packets at once (TCP_NODELAY) only on sockets whose protocol is named; else each answer waits 40 ms.
+    # asyncio sets TCP_NODELAY only on sockets whose protocol is named; else each answer is delayed by 40 ms.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if os.name == "posix":
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -39,7 +39,7 @@ def listen_at_port(port: int) -> socket.socket:
 
 
 def listen_at_socket(home: Path, port: int) -> tuple[socket.socket | None, Path | None]:
-    """Listen at the Unix socket that goes with a port; None twice where there can be none, for the port works without it."""
+    """Listen on the Unix socket that belongs to a port; return None twice if there can be none, as the port works without it."""
     if not hasattr(socket, "AF_UNIX"):
         return None, None
     try:
@@ -48,9 +48,9 @@ def listen_at_socket(home: Path, port: int) -> tuple[socket.socket | None, Path 
             make_socket_folder(folder)
         path = folder / http_socket_name(port)
         with contextlib.suppress(FileNotFoundError):
-            path.unlink()  # who listens at the port now has it: what is there was left by a crash
+            path.unlink()  # the process that listens on the port is this one: an existing file was left by a crash
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listening.bind(str(path))  # in a folder that nobody else may enter
+        listening.bind(str(path))  # in a directory that no other user may enter
         path.chmod(0o600)
         listening.listen(BACKLOG)
     except OSError as exc:
@@ -61,7 +61,7 @@ def listen_at_socket(home: Path, port: int) -> tuple[socket.socket | None, Path 
 
 
 def remove_socket(path: Path | None) -> None:
-    """Remove a Unix socket, and its folder where it was made for sockets alone."""
+    """Remove a Unix socket, and its directory if that was created for sockets only."""
     if path is None:
         return
     with contextlib.suppress(OSError):
@@ -70,7 +70,7 @@ def remove_socket(path: Path | None) -> None:
 
 
 def max_connections(configured: int) -> int:
-    """Return how many connections may be open: what is set, but never more than a quarter of the files that may be open."""
+    """Return the maximum number of connections: the configured one, capped at a quarter of the limit on open files."""
     try:
         import resource
     except ImportError:  # Windows

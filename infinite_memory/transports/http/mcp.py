@@ -1,7 +1,7 @@
-"""What stands between the SDK's HTTP transports and our front. Imports the SDK: only `http` imports this, in a thread.
+"""Adapter between the SDK's HTTP transports and our JSON-RPC front. Imports the SDK: only `http` imports this, in a thread.
 
-`ContractOverHttp` is one contract at one address. Requests of the versions with a handshake belong to a session, which is one
-`StreamableHTTPServerTransport` of the SDK with our `RpcSession` at its inner end. Requests of the later era go through the SDK's
+`ContractOverHttp` is one contract at one path. Requests of the versions with a handshake belong to a session, which is one
+`StreamableHTTPServerTransport` of the SDK with our `RpcSession` at its inner end. Requests of the later versions go through the SDK's
 low-level `Server`, whose handlers are our contract's.
 """
 
@@ -51,18 +51,18 @@ log = logging.getLogger(__name__)
 Open = Callable[[], RpcContract]
 
 Asking = tuple[Id, Callable[[], Awaitable[None]]]
-"""The id of a request, and what is to be called once it waits for its client."""
+"""The id of a request, and a callback for when it waits for its client."""
 
 SESSIONS = 1000  # open at once, for each contract
-SESSIONS_OF_TOKEN = 100  # of them; the one that was not used for longest gives way to a new one
-WRITES_S = 20.0  # how long writes under way may take once the server closes
-EVENTS = 1000  # kept of each session for a client that lost its stream
-EVENT_CHARS = 4_000_000  # of text in them, but for the last one
+SESSIONS_OF_TOKEN = 100  # of them; the least recently used is closed for a new one
+WRITES_S = 20.0  # how long running writes may take once the server closes
+EVENTS = 1000  # stored for each session, for a client that lost its stream
+EVENT_CHARS = 4_000_000  # of text in them, except the last one
 SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
 
 
 def security_settings(origins: Sequence[str]) -> TransportSecuritySettings:
-    """Allow loopback names as host, and loopback pages and *origins* as origin."""
+    """Allow loopback hosts, and loopback pages and *origins* as origin."""
     hosts = ["127.0.0.1", "localhost", "[::1]"]
     loopback = [f"{scheme}://{host}{port}" for scheme in ("http", "https") for host in hosts for port in ("", ":*")]
     return TransportSecuritySettings(
@@ -75,7 +75,7 @@ def security_settings(origins: Sequence[str]) -> TransportSecuritySettings:
 def web_server(
     app: ASGIApp, origins: Sequence[str], loopback: str, *, capacity: int, stop_s: int
 ) -> tuple[Callable[[], None], Callable[[list[socket.socket]], Awaitable[None]]]:
-    """Make the HTTP server; returns what stops it, and what serves sockets until then, with at most *capacity* connections."""
+    """Create the HTTP server; return a function that stops it and one that serves sockets, with at most *capacity* connections."""
     silence_server_log()
     open_to_pages = CORSMiddleware(
         app, allow_origins=origins, allow_origin_regex=loopback, allow_methods=["GET", "POST", "PATCH", "DELETE"],
@@ -106,7 +106,7 @@ def web_server(
 
 
 class _Server(uvicorn.Server):
-    """Signals are the daemon's own affair."""
+    """A server without signal handlers: signals are handled by the daemon."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -114,12 +114,12 @@ class _Server(uvicorn.Server):
 
 
 class ContractOverHttp:
-    """One contract at one address; an asynchronous context manager."""
+    """One contract at one path; an asynchronous context manager."""
 
     def __init__(self, open_rpc: Open, security: TransportSecuritySettings, *, idle_s: float) -> None:
         self._open, self._security, self._idle_s = open_rpc, security, idle_s
         self._guard = TransportSecurityMiddleware(security)
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()  # the last one used at the end
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()  # most recently used last
         self._tasks: set[asyncio.Task[None]] = set()
         self._finishing = Finishing()
         self._modern = StreamableHTTPSessionManager(
@@ -129,7 +129,7 @@ class ContractOverHttp:
 
     @property
     def sessions(self) -> int:
-        """How many clients have a session open."""
+        """The number of clients with an open session."""
         return len(self._sessions)
 
     async def __aenter__(self) -> Self:
@@ -149,13 +149,13 @@ class ContractOverHttp:
         await self._stack.aclose()
 
     async def refuse(self, scope: Scope) -> Response | None:
-        """Judge host, origin and content type before the body is read; None lets the request through."""
+        """Validate host, origin and content type before the body is read; return None if they are valid."""
         return await self._guard.validate_request(Request(scope), is_post=scope["method"] == "POST")
 
     async def handle(
         self, scope: Scope, receive: Receive, send: Send, token_id: str, asking: Asking | None = None
     ) -> None:
-        """Answer a request of a token; the session of another one is not found. *asking* is called once when it asks its client."""
+        """Answer a request of a token; another token's session is not found. *asking* is called once if the request asks its client."""
         headers = Request(scope).headers
         version, name = headers.get(VERSION_HEADER), headers.get(SESSION_HEADER)
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
@@ -172,7 +172,7 @@ class ContractOverHttp:
             await _refusal(404, "Session not found")(scope, receive, send)
 
     async def _make_room(self, token_id: str) -> None:
-        """End a session where there are too many: of the token that opens one, or of the one that has most."""
+        """Close a session if there are too many: one of the token that opens one, or of the token that has most."""
         counts = Counter(session.token_id for session in self._sessions.values())
         if counts[token_id] < SESSIONS_OF_TOKEN:
             if len(self._sessions) < SESSIONS:
@@ -182,7 +182,7 @@ class ContractOverHttp:
         await self._sessions.pop(oldest).transport.terminate()
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send, token_id: str) -> None:
-        """Open a session for the request that asks for one; it stays only if that is answered well."""
+        """Open a session for the request that asks for one; keep it only if that succeeds."""
         await self._make_room(token_id)
         name = uuid.uuid4().hex
         transport = StreamableHTTPServerTransport(
@@ -210,7 +210,7 @@ class ContractOverHttp:
                 await transport.terminate()
 
     async def _run(self, name: str, opened: _Session, connected: asyncio.Event) -> None:
-        """Pass a session's messages to the front until it ends or nobody uses it any more; what they write is finished."""
+        """Pass a session's messages to the front until it ends or is idle for too long; writes are finished."""
         contract, transport, outlet = self._open(), opened.transport, opened.sink
         set_owner(name)
         session = RpcSession(contract, outlet)
@@ -242,7 +242,7 @@ class ContractOverHttp:
 
 
 class _StreamSink:
-    """Hands a session's messages to the SDK's transport."""
+    """Passes a session's messages to the SDK's transport."""
 
     def __init__(self) -> None:
         self.writing: Any = None  # until the transport is connected
@@ -251,7 +251,7 @@ class _StreamSink:
 
     @contextlib.contextmanager
     def while_asking(self, asking: Asking | None) -> Iterator[None]:
-        """Call what *asking* names as soon as its request puts a question to the client, which may never answer."""
+        """Call the callback of *asking* as soon as its request asks the client a question, which may never be answered."""
         if asking is not None:
             self._asking[asking[0]] = asking[1]
         try:
@@ -261,7 +261,7 @@ class _StreamSink:
                 self._asking.pop(asking[0], None)
 
     def note(self, item: SessionMessage) -> None:
-        """Keep what must be called when this request gets no answer."""
+        """Store the callback for a request that gets no answer."""
         request = getattr(item.message, "id", None)
         if (
             isinstance(item.metadata, ServerMessageMetadata)
@@ -289,7 +289,7 @@ class _StreamSink:
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """A session that is open, and the token that opened it."""
+    """An open session, and the token that opened it."""
 
     transport: StreamableHTTPServerTransport
     token_id: str
@@ -327,7 +327,7 @@ class RecentEvents(EventStore):
 
 
 def count_chars(message: JSONRPCMessage) -> int:
-    """Return how many characters the texts of a message have, names of fields among them."""
+    """Return the number of characters in a message's texts, including the names of fields."""
     content = message.result if isinstance(message, JSONRPCResponse) else getattr(message, "params", None)
     chars, rest = 0, [content]
     while rest:
@@ -342,7 +342,7 @@ def count_chars(message: JSONRPCMessage) -> int:
 
 
 def _modern_server(open_rpc: Open, finishing: Finishing) -> Server[Any]:
-    """Make the SDK's server for the era without sessions: each request is a client of its own."""
+    """Create the SDK's server for the versions without sessions: each request is a client of its own."""
     server: Server[Any] = Server("infinite-memory", version=__version__, get_tool_input_schema=lambda _: None)
 
     async def handle(context: ServerRequestContext[Any, Any], _: RequestParams) -> Json:
@@ -367,7 +367,7 @@ def _modern_server(open_rpc: Open, finishing: Finishing) -> Server[Any]:
 
 
 class _ContextSink:
-    """Sends what belongs to one request of the later era: notifications only, there is no way to ask the client."""
+    """Sends the messages of one request of the later versions: notifications only, as the client cannot be asked."""
 
     def __init__(self, context: ServerRequestContext[Any, Any]) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""The owner's token: in a file of the home, read again when the file changes, replaced at once by `tokens rotate`."""
+"""The owner's token: in a file of the home, reread when the file changes, replaced at once by `tokens rotate`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BYTES = 1000  # of the file: a token has 44
 
 
 class OwnerToken:
-    """The token of ``http.token``, and the news that any token has changed."""
+    """The token of ``http.token``, and a signal that any token has changed."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -23,10 +23,10 @@ class OwnerToken:
         self._news = asyncio.Event()
 
     def read(self) -> str:
-        """Return the token, made at the first time; nobody but the owner can read the file.
+        """Return the token, created on first use; only the owner can read the file.
 
         Raises:
-            ConfigError: the file is empty, or cannot be read.
+            ConfigError: the file is empty or unreadable.
         """
         try:
             mark = self._look()
@@ -41,7 +41,7 @@ class OwnerToken:
         return self._value
 
     def rotate(self) -> str:
-        """Replace the token; the old one opens nothing from now on.
+        """Replace the token; the old one is invalid from now on.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -56,12 +56,12 @@ class OwnerToken:
         return value
 
     def announce(self) -> None:
-        """Have everything that is under way show its token again."""
+        """Make all running requests check their tokens again."""
         self._news.set()
         self._news = asyncio.Event()
 
     def news(self) -> asyncio.Event:
-        """Return what is set when a token changes the next time."""
+        """Return the event that is set at the next change of a token."""
         return self._news
 
     def _look(self) -> tuple[int, int, int] | None:
@@ -83,7 +83,7 @@ class OwnerToken:
         return token.decode("ascii")
 
     def _write(self, *, exclusive: bool) -> None:
-        """Write a new token beside the file and put it in its place, so that a reader sees a whole one."""
+        """Write a new token atomically, so that a reader sees a complete one."""
         beside = self.file.with_name(f"{self.file.name}.{secrets.token_hex(4)}")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -92,7 +92,7 @@ class OwnerToken:
                 stream.flush()
                 os.fsync(descriptor)
             if exclusive:
-                with contextlib.suppress(FileExistsError):  # somebody was faster
+                with contextlib.suppress(FileExistsError):  # another process was faster
                     _put_new(beside, self.file)
             else:
                 beside.replace(self.file)

@@ -1,12 +1,12 @@
-"""At which address a browser sees the page when a reverse proxy stands before it, told by whom that may be believed.
+"""The origin at which a browser sees the page behind a reverse proxy, and which proxies are trusted to name it.
 
-Forms are taken from the page's own origin alone. Behind a proxy with TLS that is another one than the daemon's, which only
-``X-Forwarded-Proto`` and ``X-Forwarded-Host`` tell, and anybody can write those. So they count where two settings agree: the connection
-comes from an address of ``http.trusted_proxies`` (none by default), and ``http.origins`` names the origin that they tell. Of several values
+Forms are accepted from the page's own origin only. Behind a TLS proxy that differs from the daemon's, and only
+``X-Forwarded-Proto`` and ``X-Forwarded-Host`` name it, which anybody can send. So they count only if two settings agree: the connection
+comes from an address in ``http.trusted_proxies`` (none by default), and ``http.origins`` contains the origin. Of several values
 the last counts, which the nearest proxy wrote.
 
-Why ``unix`` is the address to prefer: every program of every user of this machine connects from 127.0.0.1, while the Unix socket is
-opened by this user and root alone.
+Why ``unix`` is the preferred address: every program of every user of this machine connects from 127.0.0.1, while the Unix socket can
+only be opened by this user and root.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ PROTO, HOST = "x-forwarded-proto", "x-forwarded-host"
 
 
 class TrustedProxies:
-    """The proxies that are believed by the settings."""
+    """The trusted proxies of the settings."""
 
     def __init__(self, settings: HttpSettings) -> None:
         self._addresses = frozenset(split_list(settings.trusted_proxies))
         self._origins = frozenset(origin.lower() for origin in settings.named_origins)
 
     def find_origin(self, scope: Scope) -> str | None:
-        """Return the origin at which the browser of a request sees the page; None where no proxy that is believed tells one."""
+        """Return the origin at which the browser of a request sees the page; None if no trusted proxy names it."""
         if not self._is_trusted(scope):
             return None
         headers = get_headers(scope)

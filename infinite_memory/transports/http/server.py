@@ -1,16 +1,16 @@
-"""HTTP on loopback: MCP (streamable HTTP) at /mcp for clients that cannot start a command, and the API of `rest` beside it.
+"""HTTP on loopback: MCP (streamable HTTP) at /mcp for clients that cannot start a command, and the API.
 
-The transports are the official SDK's (`mcp`): event streams, resuming, session ids, and the whole of the era without sessions.
-What speaks behind them is the same front and the same contracts as on a pipe, so both answer alike. The SDK takes over a second
-to import, which happens in a thread while the port listens already.
+The transports are the official SDK's (`mcp`): event streams, resuming, session ids, and all of the versions without sessions.
+Behind them are the same front and contracts as on a pipe, so both answer alike. Importing the SDK takes over a second,
+so it happens in a thread while the port already listens.
 
-Nobody gets in without a token: that of ``http.token`` (mode 0600), or one that `infinite-memory tokens` made. A token that is bound
-to users, to scopes or to reading is refused at /mcp: MCP's commands reach everything, and only the API's are narrowed. Requests that
-name a foreign host or come from a foreign web page are refused, token or not, before anything is counted.
+Every client needs a token: that of ``http.token`` (mode 0600), or one created by `infinite-memory tokens`. A token that is bound
+to users or scopes, or is read-only, is rejected at /mcp: MCP's commands reach everything, and only the API's are restricted. Requests
+to a foreign host or from a foreign web page are rejected, token or not, before anything is counted.
 
-Any user of this machine may listen at a port first and be taken for this server. So the same is served over a Unix socket that only this
-user can open, which the SDK prefers; and `PROOF` answers a nonce with an HMAC that only who knows the token can make, which the SDK asks
-for before it shows a token to a port.
+Any user of this machine may listen on a port first and impersonate this server. So the same is served over a Unix socket that only this
+user can open, which the SDK prefers; and `PROOF` answers a nonce with an HMAC that requires the token, which the SDK checks
+before it sends a token to a port.
 """
 
 from __future__ import annotations
@@ -75,25 +75,25 @@ Message = Mapping[str, Any]
 
 MCP, PROOF = "/mcp", "/api/v1/proof"
 CODE_FORM = "/page/login/code"
-LISTEN = b'"subscriptions/listen"'  # a request that is answered when its client, or the daemon, has enough
+LISTEN = b'"subscriptions/listen"'  # a request that stays open until its client, or the daemon, ends it
 CLOSE = {"connection": "close"}
 REFUSED = {
     403: ("FORBIDDEN", "the web page that asks is of another origin; http.origins names those that may"),
     421: ("MISDIRECTED", "the Host that is asked for is none of this machine; a proxy asks for 127.0.0.1"),
 }
-RECHECK_S = 5.0  # how often what is long under way shows its token again, which may have been revoked
-STOP_S = 20  # how long requests under way may take once the daemon goes; open streams are ended at once
-CLOSE_S = 60.0  # and the writes among them, which are not cut short
+RECHECK_S = 5.0  # how often long requests check their token again, which may have been revoked
+STOP_S = 20  # how long running requests may take once the daemon stops; open streams are ended at once
+CLOSE_S = 60.0  # and the writes among them, which are not cancelled
 LOOPBACK = r"https?://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?"
 
 
 class HttpServer:
-    """The daemon's HTTP side. ``contracts`` names what stands under /mcp/<name>; /mcp alone is the native contract.
+    """The daemon's HTTP server. ``contracts`` are served under /mcp/<name>; /mcp alone is the native contract.
 
-    Without *rest* there is no API beside it, and no token but that of the home's file.
+    Without *rest* there is no API, and no token but that of the home's file.
 
     Raises:
-        ConfigError: the port is taken, or half of what the language model needs is missing.
+        ConfigError: the port is in use, or the language model is only half configured.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class HttpServer:
     ) -> None:
         assert settings.port is not None
         if rest is not None:
-            rest.model()  # what is wrong with the model's settings is said now
+            rest.model()  # fail early on wrong settings of the model
         self._settings, self._contracts, self._body_bytes = settings, contracts, body_bytes
         self.owner = owner or OwnerToken(home / "http.token")
         self.owner.read()
@@ -133,33 +133,33 @@ class HttpServer:
         self._stopping = asyncio.Event()
 
     def about(self) -> Json:
-        """Return what `daemon status` shows."""
+        """Return the HTTP part of `daemon status`."""
         if self.problem is not None:
             return {"error": self.problem}
         status = {"url": f"http://{HOST}:{self.port}", "token_file": str(self.owner.file), "sessions": self.sessions}
         return status if self._socket_file is None else status | {"socket": str(self._socket_file)}
 
     def tokens_changed(self) -> None:
-        """Have everything that is under way show its token again."""
+        """Make all running requests check their tokens again."""
         if self._gate is not None:
             self._gate.forget()
         self.owner.announce()
 
     def make_login_code(self) -> str:
-        """Return a code that lets the owner's browser in, once and soon."""
+        """Return a one-time code that logs the owner's browser in and expires soon."""
         return self.page_sessions.make_code(self.owner.read())
 
     @property
     def sessions(self) -> int:
-        """How many clients have a session open."""
+        """The number of clients with an open session."""
         return sum(route.sessions for route in self._routes.values())
 
     def start(self) -> None:
-        """Begin to answer in the background."""
+        """Start serving in the background."""
         self._task = asyncio.create_task(self.run(), name="http")
 
     async def close(self) -> None:
-        """Let open requests finish, then end."""
+        """Let open requests finish, then stop."""
         self._stopping.set()
         self._stop()
         if self._task is not None:
@@ -173,13 +173,13 @@ class HttpServer:
         remove_socket(self._socket_file)
 
     async def run(self) -> None:
-        """Answer until closed; what fails is logged, and `problem` tells of it."""
+        """Serve until closed; a failure is logged and stored in `problem`."""
         try:
             await self._serve()
         except Exception as exc:
             log.exception("HTTP server failed", extra={"event": "http_failed"})
             self.problem = f"HTTP failed and is off ({type(exc).__name__}); the log has the details"
-            self._close_sockets()  # who waits for an answer learns that there will be none
+            self._close_sockets()  # waiting clients learn that there will be no answer
 
     async def _serve(self) -> None:
         sdk, rest, self._requests = await asyncio.to_thread(_import_heavy)
@@ -195,14 +195,14 @@ class HttpServer:
             capacity = max_connections(settings.connections)
             self._stop, serve = sdk.web_server(self._app, self._origins, LOOPBACK, capacity=capacity, stop_s=STOP_S)
             log.info("HTTP server listens", extra={"event": "http_listens"})
-            if not self._stopping.is_set():  # the daemon was told to go while this was made ready
+            if not self._stopping.is_set():  # the daemon was asked to stop during the set-up
                 await serve(self._sockets)
             for part in (self._rest, self._page):
                 if part is not None:
                     await part.finishing.wait(STOP_S)
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through to the API or to its contract, once its form, host and origin are in order."""
+        """Pass a request to the API or its contract, once its form, host and origin are valid."""
         assert self._requests is not None
         if (fault := self._requests.find_fault(scope)) is not None:
             await answer(send, 400, error_form("INVALID_REQUEST", fault), CLOSE)
@@ -226,7 +226,7 @@ class HttpServer:
             await answer(send, SLOW_BODY, slow_body_form(), CLOSE)
 
     async def _to_page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the page, which is imported now where nobody asked for it before."""
+        """Answer with the page, importing it on first use."""
         if self._page is None:
             page_app = await asyncio.to_thread(_import_page)
             assert self._gate is not None
@@ -240,10 +240,10 @@ class HttpServer:
         await self._page(scope, receive, send)
 
     async def _prove(self, scope: Scope, send: Send) -> None:
-        """Answer a nonce with what only who knows the token can say; tells nobody whether there is such a token."""
+        """Answer a nonce with a proof that requires the token; reveals to nobody whether such a token exists."""
         assert self._gate is not None
         fields: dict[str, str] = {}
-        with contextlib.suppress(ValueError):  # very many
+        with contextlib.suppress(ValueError):  # too many fields
             fields = dict(urllib.parse.parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=8))
         token_id, nonce = fields.get("token_id", OWNER), fields.get("nonce")
         if scope["method"] != "GET" or not isinstance(nonce, str) or not proofs.is_nonce(nonce):
@@ -260,7 +260,7 @@ class HttpServer:
         await answer(send, 200, {"proof": proof, "address": address})
 
     async def _to_mcp(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer by a contract, once token, path and message are in order."""
+        """Answer by a contract, once token, path and message are valid."""
         assert self._gate is not None
         assert self._requests is not None
         token = get_headers(scope).get("authorization", "")
@@ -298,7 +298,7 @@ class HttpServer:
         send: Send,
         take_place: Callable[[], Awaitable[None]],
     ) -> None:
-        """Have a contract answer, once its message is whole and in order."""
+        """Have a contract answer, once its message is complete and valid."""
         assert self._gate is not None
         token = get_headers(scope).get("authorization", "")
         request, stays_open = None, scope["method"] == "GET"
@@ -316,7 +316,7 @@ class HttpServer:
                 return
             receive = again(body_sent, receive)
             stays_open = LISTEN in body_sent
-        # Streams and answers to the server's own questions take no place: what waits for them holds one.
+        # Streams and answers to the server's own questions take no slot: what waits for them holds one.
         async with contextlib.AsyncExitStack() as held:
             if request is not None and not stays_open:
                 await held.enter_async_context(self._gate.turn(grant))
@@ -327,7 +327,7 @@ class HttpServer:
         self, token: str, grant: TokenPermissions, route: ContractOverHttp, scope: Scope, receive: Receive, send: Send,
         asking: Asking | None, *, stays_open: bool,
     ) -> None:  # fmt: skip
-        """Carry a request out, a long stream too, for as long as its token opens; a stream ends with the server."""
+        """Run a request, a long stream too, while its token is valid; a stream ends with the server."""
         assert self._gate is not None
         is_begun = False
 
@@ -341,7 +341,7 @@ class HttpServer:
         ends: set[asyncio.Future[Any]] = {task, *([asyncio.ensure_future(self._stopping.wait())] if stays_open else [])}
         try:
             while not await self._is_over(ends):
-                with contextlib.suppress(StoreUnavailableError):  # asked again soon
+                with contextlib.suppress(StoreUnavailableError):  # retried soon
                     if not await self._gate.is_valid(token):
                         break
         finally:
@@ -378,13 +378,13 @@ def _import_page() -> Any:
 
 
 def _is_code_form(scope: Scope, status: int) -> bool:
-    """True if a request that is refused for its origin is the form which `infinite-memory open` wrote: a file has no origin."""
+    """True if a request rejected for its origin is the form written by `infinite-memory open`: a file has no origin."""
     is_form = status == 403 and scope["path"] == CODE_FORM and scope["method"] == "POST"
     return is_form and get_headers(scope).get("origin") == "null"
 
 
 async def _check(body: bytes) -> tuple[int | str | None, Json | None]:
-    """Return the id of a message that is a request, and what is wrong with it by the same rules as on a pipe; None when it is in order."""
+    """Return the id of a message that is a request, and its fault by the same rules as on a pipe; None if it is valid."""
     try:
         message = await read_line(body, parse_value)
     except InvalidRequestError as exc:

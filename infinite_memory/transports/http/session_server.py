@@ -1,4 +1,4 @@
-"""An HTTP companion of one session: the same contract at an address of the client's choice, for as long as the session lives."""
+"""HTTP access to one session: the same contract at an address of the client's choice, for the lifetime of the session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def parse_address(address: str) -> int:
     """Return the port of ``127.0.0.1:PORT``; 0 takes a free one.
 
     Raises:
-        ConfigError: it is another host or no port; nobody but this machine is served.
+        ConfigError: it is another host or not a port; only this machine is served.
     """
     host, _, port = address.strip().rpartition(":")
     if host not in _HOSTS or not port.isdecimal() or int(port) > 65535:
@@ -39,10 +39,10 @@ async def open_companion(
     body_bytes: int,
     owner: OwnerToken | None = None,
 ) -> AsyncIterator[str]:
-    """Serve *contract* at *address*, under /mcp and /mcp/<contract>; returns its URL.
+    """Serve *contract* at *address*, under /mcp and /mcp/<contract>; return its URL.
 
     Raises:
-        ConfigError: the address is wrong or taken.
+        ConfigError: the address is invalid or in use.
     """
     settings = dataclasses.replace(settings, port=parse_address(address))
     server = HttpServer(settings, home, {"native": open_rpc, contract: open_rpc}, body_bytes=body_bytes, owner=owner)

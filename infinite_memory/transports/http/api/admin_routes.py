@@ -1,4 +1,4 @@
-"""The routes about agents, scopes, figures, backups, and the service itself."""
+"""Routes for agents, scopes, statistics, backups, and the service itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AGENT_FIELDS = (
     TextField(name="description", about="What it is for", blank=True, limit="query_chars"),
 )
 _SEEN = ("total_memories", "conversation_count", "scopes", "soft_deleted", "version")
-"""What of the figures is told to who does not see everything."""
+"""The statistics that callers with restricted visibility get."""
 
 
 async def list_agents(request: ApiRequest) -> tuple[int, Json]:
@@ -31,10 +31,10 @@ async def list_agents(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def create_agent(request: ApiRequest) -> tuple[int, Json]:
-    """Make an agent, before its first memory or after: then it is the name and the description that are new.
+    """Create an agent, before its first memory or after: then only the name and the description are new.
 
     Raises:
-        AlreadyExistsError: the user has one of that id.
+        AlreadyExistsError: the user already has an agent of that id.
     """
     fields = request.check(*AGENT_FIELDS)
     engine = await request.engine()
@@ -56,14 +56,14 @@ async def list_scopes(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def create_scope(request: ApiRequest) -> tuple[int, Json]:
-    """Make a scope."""
+    """Create a scope."""
     call = await request.native("create_memory_scope", request.fields)
     scope = await admin.create_scope(call.engine, call.fields)
     return 201, {"scope_id": scope.scope_id, "scope_name": scope.name, "outcome": "created"}
 
 
 async def stats(request: ApiRequest) -> tuple[int, Json]:
-    """Return figures; those of the whole memory only to who sees all of it."""
+    """Return statistics; those of the whole memory only to callers that see all of it."""
     told = await admin.collect_stats(await request.native("get_memory_stats", {}))
     return 200, {"stats": {name: told[name] for name in _SEEN} if request.is_narrow else told}
 
@@ -76,6 +76,6 @@ async def list_backups(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def create_backup(request: ApiRequest) -> tuple[int, Json]:
-    """Write a backup, and read it back."""
+    """Write a backup and verify it."""
     backups = (await request.administration()).open_backups()
     return 201, serialize_backup(await backups.create())

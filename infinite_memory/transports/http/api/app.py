@@ -1,4 +1,4 @@
-"""Serves the table of routes: FastAPI routes and describes, this file lets in, checks bodies, and turns errors into replies."""
+"""Serves the table of routes: FastAPI routes and documents, this module authenticates, validates bodies, and maps errors to replies."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ from infinite_memory.transports.strict_json import parse_object
 log = logging.getLogger(__name__)
 
 OPEN = frozenset({"/healthz", "/openapi.json", "/docs"})
-"""What needs no token: it tells nothing of any memory."""
+"""Paths that need no token: they reveal nothing about any memory."""
 
 METRICS = "/metrics"
 
-API_VERSION = "1"  # of the routes; the version of the program is told to nobody without a token
-HEALTH_S = 5.0  # who asks for the health wants an answer soon
-HEALTH_AGE_S = 1.0  # for so long one look at the health answers everybody
+API_VERSION = "1"  # of the routes; the program's version is not revealed without a token
+HEALTH_S = 5.0  # health checks have short timeouts
+HEALTH_AGE_S = 1.0  # how long a health check is cached for all callers
 MAX_PARAMETERS = 100  # of a query string
-LONG_BODY_S = 0.5  # what took longer to arrive shows its token again: it may have been revoked meanwhile
-_UNROUTED = "none"  # how a request to no route of ours is counted
+LONG_BODY_S = 0.5  # the token of a request whose body took longer is checked again: it may have been revoked meanwhile
+_UNROUTED = "none"  # label of requests that match no route
 _GRANT, _ROUTE, _REPLY = "infinite_memory.grant", "infinite_memory.route", "infinite_memory.reply"
 _ABOUT = (
     "A long-term memory on your machine. With user_id a request is about that user's memories, without it about scopes. Every "
@@ -66,12 +66,12 @@ _ABOUT = (
 
 
 async def _no_more() -> Any:
-    """Stand for what a request brings beyond what is read of it."""
+    """Stand for anything that a request sends after its body has been read."""
     return {"type": "http.disconnect"}
 
 
 class RestApp:
-    """The API as an ASGI application. *built* gives the engine if it is there already."""
+    """The API as an ASGI application. *built* returns the engine if it exists already."""
 
     def __init__(
         self, backend: Backend, gate: Authenticator, built: Callable[[], Engine | None], *, body_bytes: int
@@ -126,7 +126,7 @@ class RestApp:
     async def _answer_whole(
         self, scope: Scope, receive: Receive, send: Send, grant: TokenPermissions, body: bytes | None, *, is_late: bool
     ) -> None:
-        """Answer a request whose *body* was read, or was too large (None); of one that *is_late* the token is looked at again."""
+        """Answer a request whose *body* was read, or was too large (None); if it *is_late*, check the token again."""
         headers = get_headers(scope)
         if body is None:
             message = f"the body is larger than {self._body_bytes:,} bytes"
@@ -146,7 +146,7 @@ class RestApp:
             await self.api(scope, again(body, receive), in_pieces(send))
 
     async def _answer_open(self, scope: Scope, send: Send) -> None:
-        """Answer who has no token; no body is read, and nothing of the request but its address is looked at."""
+        """Answer without authentication; the body is not read, and only the path of the request is used."""
         if scope["method"] not in ("GET", "HEAD"):
             message = "this address has no such method"
             headers = {"Allow": "GET", "connection": "close"}
@@ -157,7 +157,7 @@ class RestApp:
 
 
 def make_api(backend: Backend, metrics: Metrics, finishing: Finishing | None = None) -> FastAPI:
-    """Make the application of the table of routes, and what stands beside it; *finishing* carries writes to their end."""
+    """Build the application from the table of routes, and the paths outside it; *finishing* completes writes."""
     finishing = finishing or Finishing()
     api = FastAPI(
         title="InfiniteMemory", version=API_VERSION, description=_ABOUT, docs_url=None, redoc_url=None,
@@ -212,7 +212,7 @@ def _add_service(api: FastAPI, backend: Backend, metrics: Metrics) -> None:
     @api.get("/openapi.json", include_in_schema=False)
     async def openapi(request: Request) -> Response:
         request.scope[_ROUTE] = "/openapi.json"
-        if not written:  # once: anybody may ask for it
+        if not written:  # once: anybody may request it
             written.append(bytes(JSONResponse(completed(api.openapi())).body))
         return Response(written[0], media_type="application/json")
 
@@ -229,7 +229,7 @@ def _endpoint(backend: Backend, route: Route, finishing: Finishing) -> Callable[
         if route.writes:
             return await _response(await finishing.run(work()))
         held, reply_place = request.scope[_REPLY]
-        await held.enter_async_context(reply_place)  # until a large reply was sent
+        await held.enter_async_context(reply_place)  # until a large reply has been sent
         response = await _response(await work())
         if len(response.body) <= LARGE_REPLY:
             await held.aclose()
@@ -239,7 +239,7 @@ def _endpoint(backend: Backend, route: Route, finishing: Finishing) -> Callable[
 
 
 async def _fields(route: Route, request: Request) -> Json:
-    """Read the fields of a request; what stands where the route does not look is refused, never left out."""
+    """Read the fields of a request; fields in a place where the route expects none are rejected, never ignored."""
     if route.body is None:
         if await request.body():
             raise InvalidRequestError("", "this route takes no body; its fields stand in the query string")
@@ -253,14 +253,14 @@ def _query(route: Route, request: Request) -> Json:
     for part in request.scope["query_string"].split(b"&"):
         try:
             urllib.parse.unquote_to_bytes(part).decode()
-        except UnicodeDecodeError:  # read with marks in their places, two names would be one
+        except UnicodeDecodeError:  # with replacement characters, two names could become one
             name = part.partition(b"=")[0].decode("ascii", "replace")
             raise InvalidRequestError(name, "is not UTF-8 in the query string") from None
     flags = {field.name for field in route.query if isinstance(field, FlagField)}
     lists = {field.name for field in route.query if isinstance(field, TagsField)}
     fields: Json = {}
     for name, value in request.query_params.multi_items():
-        if name in fields and name in lists:  # as the OpenAPI document describes lists: an entry each
+        if name in fields and name in lists:  # as the OpenAPI document describes lists: one parameter an item
             before = fields[name]
             fields[name] = [*(before if isinstance(before, list) else [before]), value]
             continue
@@ -278,7 +278,7 @@ async def _body(request: Request) -> Json:
 
 
 class _Health:
-    """The health as of a moment ago: anybody may ask, and as often as they like."""
+    """The health as of a moment ago: it is public, without a rate limit."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -322,7 +322,7 @@ async def _failed(_: Request, exc: Exception) -> Response:
 
 
 async def _fault(_: Request, __: Exception) -> Response:
-    """Write the reply to what nobody expected; the framework raises it again, and `RestApp` logs it."""
+    """Write the reply to an unexpected exception; the framework raises it again, and `RestApp` logs it."""
     return JSONResponse(internal_form(), INTERNAL)
 
 
@@ -331,7 +331,7 @@ async def _no_route(_: Request, __: Exception) -> Response:
 
 
 async def _no_method(request: Request, _: Exception) -> Response:
-    """Refuse a method; says all that the address has, of which the framework knows those of one route only."""
+    """Reject a method; list all methods of the path, of which the framework knows those of one route only."""
     headers = {"Allow": ", ".join(sorted(methods_at(request.url.path)) or ["GET"])}
     return JSONResponse(error_form("METHOD_NOT_ALLOWED", "this address has no such method"), 405, headers)
 
@@ -339,14 +339,14 @@ async def _no_method(request: Request, _: Exception) -> Response:
 def open_gate(
     owner_token: Callable[[], str], parts: RestParts | None, rate: str | None, concurrent: int
 ) -> Authenticator:
-    """Make what checks tokens; without *parts* it knows the owner's only."""
+    """Return the authenticator; without *parts* it knows the owner's token only."""
     return Authenticator(
         owner_token, None if parts is None else _open_tokens(parts.engine), rate, concurrent=concurrent
     )
 
 
 def open_rest(gate: Authenticator, parts: RestParts, *, body_bytes: int) -> RestApp:
-    """Make the API."""
+    """Build the API."""
     backend = Backend(
         parts.engine, parts.new_session, parts.model(), parts.model_timeout_s, administration=parts.administration
     )

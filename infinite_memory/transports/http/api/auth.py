@@ -1,8 +1,8 @@
-"""Who may come in by HTTP, and how often: bearer tokens to `TokenPermissions`s.
+"""HTTP authentication and rate limits: bearer tokens to `TokenPermissions`.
 
-The token of ``http.token`` is the owner's and opens everything. Others are made by `infinite-memory tokens`. Each request looks its
-token up, so a revoked one is refused from the next request on, by every daemon of that database. Requests without a valid token have a
-limit of their own and never use up that of others; however many guess, the database is read for them once a second.
+The token of ``http.token`` is the owner's and has full access. Others are created by `infinite-memory tokens`. Each request looks its
+token up, so a revoked one is rejected from the next request on, by every daemon of that database. Requests without a valid token have
+their own limit and never use up that of others; however many guess, the database is read for them at most once a second.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from infinite_memory.file_work import set_owner
 from infinite_memory.store.api_tokens import ApiTokens
 from infinite_memory.transports.http.api.tokens import OWNER, TokenPermissions, hash_token, parse_token_id
 
-UNKNOWN = "unknown"  # whoever comes without a token that is known shares one limit
-CONCURRENT = 32  # requests of one token that are worked on at the same time, where nothing is set
-QUEUE = 4  # as many times that may wait for their turn
-LARGE_BODIES = 8  # large bodies of one token that are in memory at the same time; each may be as large as a request
-LARGE_WAIT_S = 60.0  # how long a large body waits for its place
+UNKNOWN = "unknown"  # all requests without a known token share one limit
+CONCURRENT = 32  # default number of concurrent requests of one token
+QUEUE = 4  # times as many may wait for their turn
+LARGE_BODIES = 8  # large bodies of one token that are in memory at once; each may be as large as a request
+LARGE_WAIT_S = 60.0  # how long a large body waits for a slot
 LARGE_REPLY = 256 * 1024  # bytes
-LARGE_REPLIES = 8  # reads of one token that are carried out, or whose large reply the client has not read yet
-REFRESH_S = 1.0  # how often the table of tokens is read at most for those who may be guessing
+LARGE_REPLIES = 8  # concurrent reads of one token, including those whose large reply the client has not read yet
+REFRESH_S = 1.0  # minimum interval between reads of the table of tokens for callers that may be guessing
 RETRY_S = 1.0
-CLOCK_SET = dt.timedelta(seconds=1)  # what the clock may stray between two requests without having been set
+CLOCK_SET = dt.timedelta(seconds=1)  # by how much the clock may drift between two requests without having been set
 
 
 class Authenticator:
@@ -69,13 +69,13 @@ class Authenticator:
         self._decoy = secrets.token_hex(32)
 
     async def authenticate(self, header: str, *, for_metrics: bool = False) -> TokenPermissions:
-        """Return what the token of an Authorization header opens; one that reads the metrics alone opens nothing else, wherever it comes.
+        """Return the permissions of the token in an Authorization header; a metrics-only token is valid for the metrics alone.
 
         Raises:
-            AuthenticationError: there is none, or it is unknown, revoked or expired.
-            ForbiddenError: it reads the metrics alone, and this is not *for_metrics*.
+            AuthenticationError: it is missing, unknown, revoked or expired.
+            ForbiddenError: it is metrics-only, and this is not *for_metrics*.
             RateLimitError: it was used too often.
-            StoreUnavailableError: tokens cannot be looked up; the owner's can always.
+            StoreUnavailableError: tokens cannot be looked up; the owner's always can.
         """
         kind, _, token = header.partition(" ")
         grant = await self._find_known(token.strip()) if kind.lower() == "bearer" else None
@@ -87,7 +87,7 @@ class Authenticator:
         return grant
 
     async def is_valid(self, header: str) -> bool:
-        """True if a token that was admitted still opens, for what takes long; counts nothing.
+        """True if an admitted token is still valid, for long requests; not counted against the rate limit.
 
         Raises:
             StoreUnavailableError: tokens cannot be looked up.
@@ -95,10 +95,10 @@ class Authenticator:
         return await self._find_known(header.partition(" ")[2].strip()) is not None
 
     async def prove(self, token_id: str, nonce: str, address: str) -> str:
-        """Return the proof that a token of that id is known here; of an unknown one a proof that nobody can check.
+        """Return a proof that this server knows the token of that id; for an unknown id, a proof that cannot be verified.
 
         Raises:
-            StoreUnavailableError: tokens cannot be looked up; the owner's can always.
+            StoreUnavailableError: tokens cannot be looked up; the owner's always can.
         """
         if token_id == OWNER:
             key = proofs.derive_key(self._owner_token())
@@ -108,16 +108,16 @@ class Authenticator:
         return proofs.sign(key, proofs.BY_HTTP, address, nonce)
 
     def forget(self) -> None:
-        """Read tokens again, for one was made, replaced or revoked."""
+        """Drop cached tokens after one was created, replaced or revoked."""
         if self._hashes is not None:
             self._hashes.forget()
 
     @contextlib.asynccontextmanager
     async def turn(self, grant: TokenPermissions) -> AsyncIterator[None]:
-        """Hold one of the places that a token has for requests under way; waits for one.
+        """Hold one of a token's slots for running requests, waiting for one if necessary.
 
         Raises:
-            RateLimitError: too many of its requests wait already.
+            RateLimitError: too many of its requests are waiting already.
         """
         lane = self._lanes.get(grant.token_id)
         if lane is not None and lane.users >= self._concurrent * (1 + QUEUE):
@@ -128,15 +128,15 @@ class Authenticator:
 
     @contextlib.asynccontextmanager
     async def reply_place(self, grant: TokenPermissions) -> AsyncIterator[None]:
-        """Hold one of the places that a token has for replies, whose size nobody knows before they are made; waits for one."""
+        """Hold one of a token's slots for replies, whose size is unknown until they are built; wait for one if necessary."""
         async with _place_in(self._reply_lanes, grant.token_id, LARGE_REPLIES):
             yield
 
     @contextlib.asynccontextmanager
     async def room(self, grant: TokenPermissions) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-        """Yield what waits for one of the places that a token has for large bodies; the place is kept until this context ends.
+        """Yield a function that waits for one of a token's slots for large bodies; the slot is held until this context ends.
 
-        What is given raises `RateLimitError` where no place becomes free for too long.
+        The function raises `RateLimitError` if no slot becomes free in time.
         """
         async with contextlib.AsyncExitStack() as held:
 
@@ -179,19 +179,19 @@ class Authenticator:
         raise RateLimitError(max(0.0, self._limiter.get_window_stats(self._rate, key).reset_time - time.time()))
 
     def _forget_counts_of_another_clock(self) -> None:
-        """Begin to count again where the clock was set: requests counted at an instant that is yet to come would never end."""
+        """Reset the counts if the clock was set: requests counted in the future would never expire."""
         if abs(self._clock_watch.take_shift()) > CLOCK_SET:
             self._counts.reset()
 
 
 def _clock_of_limits() -> dt.datetime:
-    """Return the time by the clock that `limits` counts by."""
+    """Return the time on the clock that `limits` uses."""
     return dt.datetime.fromtimestamp(time.time(), dt.UTC)
 
 
 @contextlib.contextmanager
 def _concealing() -> Iterator[None]:
-    """Replace the reason why tokens cannot be looked up: it names folders, servers and versions, and the caller is not known yet."""
+    """Hide the reason why tokens cannot be looked up: it names folders, servers and versions, and the caller is not authenticated yet."""
     try:
         yield
     except InfiniteMemoryError as exc:
@@ -200,7 +200,7 @@ def _concealing() -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Lane:
-    """The requests of one token: those under way and those that wait."""
+    """The requests of one token: running and waiting."""
 
     places: asyncio.Semaphore
     users: int = 0
@@ -208,7 +208,7 @@ class _Lane:
 
 @contextlib.asynccontextmanager
 async def _place_in(lanes: dict[str, _Lane], token_id: str, places: int) -> AsyncIterator[None]:
-    """Hold one of the *places* of a token; waits for one."""
+    """Hold one of the *places* of a token, waiting for one if necessary."""
     lane = lanes.setdefault(token_id, _Lane(asyncio.Semaphore(places)))
     lane.users += 1
     try:
@@ -221,7 +221,7 @@ async def _place_in(lanes: dict[str, _Lane], token_id: str, places: int) -> Asyn
 
 
 class _Hashes:
-    """What is kept of all tokens, by their ids; read from the database at most once in `REFRESH_S`, whoever asks."""
+    """Cached hashes of all tokens, by id; read from the database at most once in `REFRESH_S`, for all callers."""
 
     def __init__(self, tokens: Callable[[], Awaitable[ApiTokens]]) -> None:
         self._tokens = tokens
@@ -230,13 +230,13 @@ class _Hashes:
         self._next: asyncio.Task[None] | None = None
 
     async def has(self, token_id: str, hashed: str) -> bool:
-        """True if a token of that id and hash exists; where it is not known yet, the table is read first."""
+        """True if a token of that id and hash exists; if it is not cached, read the table first."""
         if not self._is(token_id, hashed):
             await self._refresh()
         return self._is(token_id, hashed)
 
     async def find(self, token_id: str) -> str | None:
-        """Return the hash of a token, as of a moment ago; None when there is none of that id."""
+        """Return the hash of a token, at most `REFRESH_S` old; None if there is no such id."""
         if token_id not in self._by_id or time.monotonic() - self._read_at > REFRESH_S:
             await self._refresh()
         return self._by_id.get(token_id)
@@ -248,7 +248,7 @@ class _Hashes:
         return hmac.compare_digest(self._by_id.get(token_id, ""), hashed)
 
     async def _refresh(self) -> None:
-        """Return when a reading that began after this call has ended; all who wait share one."""
+        """Wait for a read of the table that began after this call; concurrent callers share one."""
         if self._next is None:
             self._next = asyncio.create_task(self._read(), name="tokens")
             self._next.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -258,6 +258,6 @@ class _Hashes:
         try:
             await asyncio.sleep(max(0.0, self._read_at + REFRESH_S - time.monotonic()))
         finally:
-            self._next = None  # whoever comes from now on needs the next reading
+            self._next = None  # later callers need the next read
         self._read_at = time.monotonic()
         self._by_id = {token.token_id: token.secret_hash for token in await (await self._tokens()).all()}

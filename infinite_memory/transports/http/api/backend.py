@@ -1,4 +1,4 @@
-"""What one request is carried out with: no more of the engine than its sender may see, and its fields as the contracts check them."""
+"""What a request runs with: an engine restricted to what its sender may see, and its fields, validated as the contracts do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Open = Callable[[], Awaitable[Engine]]
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What all requests share. *new_session* makes the settings that belong to one client."""
+    """State shared by all requests. *new_session* creates the settings of one client."""
 
     engine: Open
     new_session: Callable[[], ClientSession]
@@ -40,11 +40,11 @@ class Backend:
     administration: OpenAdministration | None = None
 
     async def open(self, grant: TokenPermissions, fields: Mapping[str, Any]) -> ApiRequest:
-        """Begin a request; takes ``user_id`` out of *fields* and settles whose memories it is about.
+        """Begin a request; remove ``user_id`` from *fields* and determine whose memories it is about.
 
         Raises:
-            ForbiddenError: the token may not ask about that user, or the scopes that it is bound to are gone.
-            InvalidRequestError: ``user_id`` is wrong, or is needed for the token's users are several.
+            ForbiddenError: the token may not access that user, or the scopes that it is bound to no longer exist.
+            InvalidRequestError: ``user_id`` is invalid, or missing although the token has several users.
         """
         session = self.new_session()
         session.counts_use = not grant.read_only
@@ -67,7 +67,7 @@ class Backend:
         return ApiRequest(self, grant, user, rest, session, checking, names_user=user_id is not None)
 
     async def _first_scope(self, scope_ids: Sequence[ScopeId]) -> str:
-        """Return the name that the first scope of a token which is still there has now."""
+        """Return the current name of the first scope of a token that still exists."""
         for scope in await (await self.engine()).scopes.find_by_ids(scope_ids):
             return scope.name
         raise ForbiddenError("the scopes that this token is bound to are gone")
@@ -75,7 +75,7 @@ class Backend:
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request on its way. ``user_id`` is whose memories it is about, None for those of scopes."""
+    """One request. ``user_id`` is the user whose memories it is about, None for those of scopes."""
 
     backend: Backend
     grant: TokenPermissions
@@ -85,15 +85,15 @@ class ApiRequest:
     checking: ValidationContext
     agent_id: str | None = None
     names_user: bool = False
-    """Whether the request itself says so, and not its token alone."""
+    """Whether the request itself names the user, and not only its token."""
 
     @property
     def is_narrow(self) -> bool:
-        """Whether less than everything is seen."""
+        """Whether its visibility is restricted."""
         return self.user_id is not None or self.grant.scope_ids is not None
 
     async def engine(self) -> Engine:
-        """Return the engine, as far as the sender may see it."""
+        """Return the engine, restricted to what the sender may see."""
         engine = await self.backend.engine()
         visibility = get_visibility(self.grant, self.user_id, self.agent_id)
         return engine if visibility.sees_everything else engine.restricted(visibility)
@@ -103,20 +103,20 @@ class ApiRequest:
         return None if self.is_narrow else self.backend.administration
 
     async def administration(self) -> Administration:
-        """Return what works on the memory as a whole.
+        """Return the administration of the whole memory.
 
         Raises:
-            ForbiddenError: the sender sees a part of it only.
+            ForbiddenError: the sender sees only a part of it.
         """
         if self.open_administration is None:
             raise ForbiddenError("this is for who sees the whole memory")
         return await self.open_administration()
 
     async def take_agent(self) -> None:
-        """Take ``agent_id`` out of the fields: only that agent's memories are seen from here on.
+        """Remove ``agent_id`` from the fields and restrict the request to that agent's memories.
 
         Raises:
-            InvalidRequestError: it is wrong, or there is no user.
+            InvalidRequestError: it is invalid, or there is no user.
             AgentNotFoundError: the user has no such agent.
         """
         agent_id = self.fields.pop("agent_id", None)
@@ -137,23 +137,23 @@ class ApiRequest:
         return self.user_id
 
     def check(self, *fields: Field) -> Fields:
-        """Check the request's own fields, where no table's command does."""
+        """Validate the request's own fields, if no command of a contract does."""
         return parse_fields(fields, self.fields, "", self.checking)
 
     async def native(self, action: str, fields: Mapping[str, Any]) -> CommandContext:
-        """Check *fields* as a command of the native contract takes them, and return the call.
+        """Validate *fields* for a command of the native contract, and return the call.
 
         Raises:
-            InfiniteMemoryError: a field is wrong.
+            InfiniteMemoryError: a field is invalid.
         """
         contract = NativeContract(self.engine, self.session, administration=self.open_administration)
         return await contract.open_call(action, fields, self.checking)
 
     async def agentmem(self, name: str, fields: Mapping[str, Any]) -> AgentMemCall:
-        """Check *fields* as a command of the AgentMem contract takes them, for the request's user, and return the call.
+        """Validate *fields* for a command of the AgentMem contract and the request's user, and return the call.
 
         Raises:
-            InfiniteMemoryError: a field is wrong, or there is no user.
+            InfiniteMemoryError: a field is invalid, or there is no user.
         """
         command = AGENTMEM.find(name)
         assert command is not None, name

@@ -1,6 +1,6 @@
-"""One request to a route, whatever it came by: HTTP, or the daemon's own socket.
+"""Dispatch of one request to a route, whether it came by HTTP or the daemon's own socket.
 
-Whether the token may come here, whether the fields are the route's own, what comes of it, and how a failure looks: once, for both.
+Authorization, unknown fields, the result and the form of errors are handled here once, for both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Answer:
 async def answer(
     backend: Backend, route: Route, grant: TokenPermissions, read: Callable[[], Awaitable[Json]]
 ) -> Answer:
-    """Answer one request; never raises. *read* gives its fields, once the token is known to be good for the route."""
+    """Answer one request; never raises. *read* returns its fields, and is called once the token is authorized for the route."""
     try:
         check_may(grant, route)
         fields, warnings = known_fields(route, await read())
@@ -56,7 +56,7 @@ async def answer(
 
 
 async def _run(route: Route, request: ApiRequest) -> tuple[int, Json]:
-    """Run a route; who does not see everything is told no names of other scopes, and not where the database is that cannot be used."""
+    """Run a route; callers with restricted visibility learn neither names of other scopes nor the address of an unavailable database."""
     try:
         return await route.run(request)
     except ScopeNotFoundError as exc:
@@ -70,7 +70,7 @@ async def _run(route: Route, request: ApiRequest) -> tuple[int, Json]:
 
 
 def failed(exc: InfiniteMemoryError) -> Answer:
-    """Write the reply to what failed; a fault of ours is logged, for its reply tells nothing."""
+    """Write the reply to an error; an internal one is logged, as its reply has no details."""
     status, body, headers = failure(exc)
     if status == INTERNAL:
         log.error("a request failed: %s", exc, exc_info=exc, extra={"event": "request_failed"})
@@ -78,7 +78,7 @@ def failed(exc: InfiniteMemoryError) -> Answer:
 
 
 def check_may(grant: TokenPermissions, route: Route) -> None:
-    """Refuse a token that may not come to a route.
+    """Reject a token that may not access a route.
 
     Raises:
         ForbiddenError: it may not.
@@ -92,11 +92,11 @@ def check_may(grant: TokenPermissions, route: Route) -> None:
 
 
 def known_fields(route: Route, fields: Mapping[str, Any]) -> tuple[Json, list[str]]:
-    """Part the fields that are the route's from the others, for each of which there is a warning.
+    """Return the fields that the route knows, with a warning for each of the others.
 
     Raises:
-        InvalidRequestError: the route forgets or replaces, or the field says whose memories are meant: left out, the request would reach
-            further than it was meant to.
+        InvalidRequestError: the route forgets or replaces, or the field names a user or scope: ignoring it would make the request
+            affect more than intended.
     """
     own = {one.name for one in route.fields}
     names, others = [one.name for one in route.fields], [one for one in fields if one not in own]

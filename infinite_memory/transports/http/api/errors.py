@@ -1,4 +1,4 @@
-"""Errors by HTTP: their status, and the one form that every error has. A code is the error's own, in capitals."""
+"""HTTP errors: their status and their common body. The code is the error's own, in capitals."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SLOW_BODY = 408
 
 
 def get_status(exc: InfiniteMemoryError) -> int:
-    """Return the HTTP status of what failed; what has none of its own is a fault of ours."""
+    """Return the HTTP status of an error; without a status of its own it is internal."""
     return get_number(exc, Column.HTTP)
 
 
 def failure(exc: InfiniteMemoryError) -> tuple[int, Json, dict[str, str]]:
-    """Return status, body and headers of the reply to what failed."""
+    """Return status, body and headers of the reply to an error."""
     status = get_status(exc)
     headers: dict[str, str] = {}
     details: Json = {}
@@ -48,15 +48,15 @@ def failure(exc: InfiniteMemoryError) -> tuple[int, Json, dict[str, str]]:
 
 
 def slow_body_form() -> Json:
-    """Write the body of the reply to a request whose body does not come to its end in time."""
+    """Return the body of the reply to a request whose body does not arrive in time."""
     return error_form("REQUEST_TIMEOUT", "the body took too long to arrive")
 
 
 def internal_form() -> Json:
-    """Write the body of a fault of ours, which is logged and not told."""
+    """Return the body of an internal error, which is logged and not described."""
     return error_form("INTERNAL_ERROR", "internal error; the log has the details")
 
 
 def error_form(code: str, message: str, field: str | None = None, details: Json | None = None) -> Json:
-    """Write the body of an error."""
+    """Return the body of an error."""
     return {"success": False, "error": {"code": code, "message": message, "field": field, "details": details or {}}}

@@ -1,5 +1,5 @@
-"""The routes about memories. Fields are checked as the native contract's commands take them, or AgentMem's where a user's memory is
-stored; what is done and found is the engine's, and written in this API's own form."""
+"""Routes for memories. Fields are validated by the native contract's commands, or AgentMem's if a user's memory is
+stored; the engine does the work, and results are written in this API's own form."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _ADD = AGENTMEM.find("agentmem_add_memory")
 assert _ADD is not None
 _OF_SCOPES = frozenset(field.name for field in native_store.STORE_FIELDS)
 _OF_USERS = frozenset(field.name for field in _ADD.fields)
-"""Fields of a memory that is stored for a scope, and of a user's."""
+"""Fields of a memory that is stored for a scope, and for a user."""
 _FINDINGS = ("facts", "superseded", "superseded_by", "generated", "model_error")
 SCOPE_FIELD = NameField(name="scope", about="The scope that it goes to", required=True)
 
 
 async def store(request: ApiRequest) -> tuple[int, Json]:
-    """Store a memory; one that the user has already is met and not stored twice."""
+    """Store a memory; one that the user already has is not stored twice."""
     if request.user_id is not None:
         return await _store_of_user(request)
     fields = _without_others(request, _OF_SCOPES, "with user_id")
@@ -64,10 +64,10 @@ async def list_(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def forget(request: ApiRequest) -> tuple[int, Json]:
-    """Forget every memory that the selectors name; of a user whose memories all go for good, also the agents that were made for them.
+    """Forget every memory that the selectors match; if all memories of a user are hard-deleted, also the agents created for them.
 
     Raises:
-        InvalidRequestError: there is none, or only a scope: nobody loses everything by leaving something out.
+        InvalidRequestError: there is no selector, or only a scope: leaving something out must not delete everything.
     """
     await request.take_agent()
     fields = dict(request.fields)
@@ -78,7 +78,7 @@ async def forget(request: ApiRequest) -> tuple[int, Json]:
             raise InvalidRequestError(
                 "", "nothing is named; give scope, tag or query, or user_id for all memories of a user"
             )
-        target["scope"] = SCOPE  # all of the user's
+        target["scope"] = SCOPE  # all of the user's memories
     if set(target) == {"scope"} and not request.is_narrow:
         raise InvalidRequestError("scope", "names a whole scope; give tag or query too, or use the scopes command")
     try:
@@ -96,7 +96,7 @@ async def read(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def change(request: ApiRequest) -> tuple[int, Json]:
-    """Change parts of a memory."""
+    """Update fields of a memory."""
     fields = {name: value for name, value in request.fields.items() if name != "memory_id"}
     result = await native_store.update(await request.native("update_memory", {**fields, "memory_id": _id(request)}))
     said = _pending_form(result) | native_store.serialize_update(result)
@@ -107,7 +107,7 @@ async def forget_one(request: ApiRequest) -> tuple[int, Json]:
     """Forget one memory.
 
     Raises:
-        MemoryNotFoundError: there is none of that id to be seen.
+        MemoryNotFoundError: no visible memory has that id.
     """
     fields = {name: value for name, value in request.fields.items() if name != "memory_id"}
     call = await request.native("delete_memory", {**fields, "target": {"memory_id": _id(request)}})
@@ -118,7 +118,7 @@ async def forget_one(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def history(request: ApiRequest) -> tuple[int, Json]:
-    """Answer with a memory and its earlier versions."""
+    """Return a memory and its earlier versions."""
     engine = await request.engine()
     memory = await engine.memories.get(_checked_id(request, _id(request)))
     page = await engine.memories.history(memory.memory_id, _before_revision(request))
@@ -127,7 +127,7 @@ async def history(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def restore(request: ApiRequest) -> tuple[int, Json]:
-    """Bring a softly forgotten memory back."""
+    """Restore a soft-deleted memory."""
     engine = await request.engine()
     result = await engine.memories.restore(_checked_id(request, _id(request)))
     told: Json = {"outcome": native_forget.get_outcome(result.is_restored)}
@@ -137,7 +137,7 @@ async def restore(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def move(request: ApiRequest) -> tuple[int, Json]:
-    """Put a memory into another scope; it keeps its id, its history and its links."""
+    """Move a memory to another scope; it keeps its id, history and links."""
     engine = await request.engine()
     scope = parse_fields((SCOPE_FIELD,), {"scope": request.fields.get("scope")}, "", request.checking).text("scope")
     moved = await engine.memories.move(_checked_id(request, _id(request)), scope)
@@ -161,7 +161,7 @@ async def _store_of_user(request: ApiRequest) -> tuple[int, Json]:
 
 
 def _without_others(request: ApiRequest, taken: Collection[str], when: str) -> Json:
-    """Return the fields that are *taken*, and warn of those that this route takes only *when* it stores the other kind of memory."""
+    """Return the fields that are *taken*, and warn about those that this route takes only *when* it stores the other kind of memory."""
     request.checking.warnings += [
         f"{name} was ignored: it goes only {when}"
         for name, value in request.fields.items()
@@ -171,7 +171,7 @@ def _without_others(request: ApiRequest, taken: Collection[str], when: str) -> J
 
 
 def _pending_form(result: StoreResult) -> Json:
-    """Return what is said of a memory that is not embedded yet, the note first."""
+    """Return the fields for a memory that is not embedded yet, the note first."""
     pending = native_store.serialize_pending(result)
     return {name: pending[name] for name in ("note", "embedding") if name in pending}
 
@@ -196,7 +196,7 @@ def _id(request: ApiRequest) -> str:
 
 
 def _renamed(problem: InvalidRequestError, *prefixes: str) -> InvalidRequestError:
-    """Name the field as it stands in the query string; the two ends of a range are fields of their own there."""
+    """Rename the field as in the query string; the two ends of a range are separate fields there."""
     if problem.field == "filter.time_range":
         return InvalidRequestError("from", str(problem).removeprefix("filter.time_range: from "))
     for prefix in prefixes:

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: requests by route, and the state of the memory. No label holds what a client sent."""
+"""Prometheus metrics: requests by route, and the state of the memory. No label holds client data."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """One server's figures.
+    """The metrics of one server.
 
     Args:
-        built: Gives the engine, None while it is being built.
-        administration: Gives what knows of backups and jobs; without it nothing is told of them.
+        built: Returns the engine, None while it is being built.
+        administration: Returns the status of backups and jobs; without it they have no metrics.
     """
 
     def __init__(self, built: Callable[[], Engine | None], administration: OpenAdministration | None = None) -> None:
@@ -43,12 +43,12 @@ class Metrics:
         )  # fmt: skip
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Note an answered request."""
+        """Record an answered request."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
     async def text(self) -> bytes:
-        """Write all figures in Prometheus's text format."""
+        """Return all metrics in Prometheus's text format."""
         engine = self._built()
         self._memory.state = await engine.stats.state() if engine is not None else None
         self._memory.service = None
@@ -58,14 +58,14 @@ class Metrics:
 
 
 class _Memory(Collector):
-    """The state of the memory at the moment it is asked."""
+    """Collector of the memory's state at scrape time."""
 
     def __init__(self) -> None:
         self.state: State | None = None
         self.service: ServiceState | None = None
 
     def describe(self) -> Iterator[Metric]:
-        return iter(())  # asked for at registration, when there is no engine yet
+        return iter(())  # called at registration, before there is an engine
 
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily("infinite_memory", "The program", {"version": __version__})

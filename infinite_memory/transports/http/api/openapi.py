@@ -1,6 +1,6 @@
-"""The OpenAPI document's parts that are made from the table of routes (parameters, bodies, replies), and the page that shows it.
+"""The parts of the OpenAPI document that are generated from the table of routes (parameters, bodies, replies), and the page that shows it.
 
-The page is Swagger UI, vendored with the other parts of the page: no network, no script in the page itself.
+The page is Swagger UI, vendored with the other assets of the page: no network, no inline script.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HEADERS: dict[int, Json] = {
 
 
 def operation(route: Route) -> Json:
-    """Return what stands in the document for a route beside its name and replies."""
+    """Return the operation object of a route, without its name and replies."""
     document: Json = {"security": [{TOKEN: []}]}
     parameters = [_parameter(field, "path") for field in route.in_path] + [
         _parameter(field, "query") for field in route.query
@@ -61,7 +61,7 @@ def operation(route: Route) -> Json:
 
 
 def responses(good: dict[int, str]) -> dict[int | str, dict[str, Any]]:
-    """Describe the replies of a route: the good ones by their schemas' names, and every error."""
+    """Return the responses of a route: the successful ones by their schemas' names, and every error."""
     told: dict[int | str, dict[str, Any]] = {
         status: {"description": "Done", "content": _json(name)} for status, name in good.items()
     }
@@ -74,7 +74,7 @@ def responses(good: dict[int, str]) -> dict[int | str, dict[str, Any]]:
 
 
 def completed(document: Json) -> Json:
-    """Add the schemas that the replies name, and how tokens are shown."""
+    """Add the schemas that the replies name, and the security scheme."""
     parts = document.setdefault("components", {})
     parts["schemas"] = {**parts.get("schemas", {}), **SCHEMAS}
     parts["securitySchemes"] = {TOKEN: {"type": "http", "scheme": "bearer"}}

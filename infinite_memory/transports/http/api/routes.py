@@ -1,6 +1,6 @@
-"""The table of routes: what stands at which address, with which fields, for whom. The OpenAPI document is made from it.
+"""The table of routes: path, handler, fields and required permissions. The OpenAPI document is generated from it.
 
-The fields are those of the contracts' commands; only ``user_id``, ``from`` and ``to`` and an agent's are this API's own.
+The fields are those of the contracts' commands; only ``user_id``, ``from``, ``to`` and those of agents are this API's own.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _ENDS = (
 
 
 class Whose(enum.Enum):
-    """Which tokens may come to a route; those that are bound to no users or scopes may come to all."""
+    """Which tokens may access a route; those bound to neither users nor scopes may access all."""
 
     ANY = "any"
-    USERS = "users"  # not those that are bound to scopes
-    FULL = "full"  # only those that are bound to neither
+    USERS = "users"  # not those bound to scopes
+    FULL = "full"  # only those bound to neither
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One address and method. ``body`` None means that there is none; ``gives`` names the schema of each good status."""
+    """A method and path. ``body`` None means no body; ``gives`` maps each successful status to its schema."""
 
     method: str
     path: str
@@ -61,12 +61,12 @@ class Route:
 
     @property
     def in_path(self) -> tuple[Field, ...]:
-        """The fields that stand in the path."""
+        """The path parameters."""
         return (MEMORY_ID,) if "{memory_id}" in self.path else ()
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """All fields, wherever they stand."""
+        """All fields, of path, query and body."""
         return (*self.in_path, *self.query, *(self.body or ()))
 
 
@@ -84,7 +84,7 @@ def _fields(command: Command[Any] | None, without: tuple[str, ...]) -> tuple[Fie
 
 
 def _united(*fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    """Put fields together; of two of one name the first stays."""
+    """Merge fields; the first of several with one name wins."""
     united: dict[str, Field] = {}
     for item in (field for some in fields for field in some):
         united.setdefault(item.name, item)
@@ -92,7 +92,7 @@ def _united(*fields: tuple[Field, ...]) -> tuple[Field, ...]:
 
 
 def _of_either(scopes: tuple[Field, ...], users: tuple[Field, ...]) -> tuple[Field, ...]:
-    """Unite the fields of a memory of a scope and those of a user's; each that only one of them has is described so."""
+    """Merge the fields of a scope's memory and of a user's; those of one kind only say so in their description."""
 
     def marked(fields: tuple[Field, ...], others: tuple[Field, ...], when: str) -> tuple[Field, ...]:
         known = {field.name for field in others}
@@ -217,7 +217,7 @@ ROUTES: tuple[Route, ...] = (
 
 
 def methods_at(path: str) -> set[str]:
-    """List the methods of the table's routes at an address; none where it has no route."""
+    """Return the methods of the table's routes at a path; none if it has no route."""
     parts = path.split("/")
     return {route.method for route in ROUTES if _fits(route.path.split("/"), parts)}
 

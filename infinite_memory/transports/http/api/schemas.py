@@ -1,4 +1,4 @@
-"""What the API's replies hold, as the schemas of the OpenAPI document. Replies may hold more than is named here."""
+"""The schemas of the API's replies, for the OpenAPI document. Replies may have further fields."""
 
 from __future__ import annotations
 
@@ -122,4 +122,4 @@ ERRORS: dict[int, str] = {
     500: "A fault of ours; the log has the details",
     503: "Database, model or index cannot be used at the moment",
 }
-"""What every route may answer beside what it is asked for."""
+"""Error responses of every route."""

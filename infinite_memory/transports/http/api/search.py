@@ -1,4 +1,4 @@
-"""The routes that search, chat, and make prompts."""
+"""Routes for search, chat and system prompts."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from infinite_memory.transports.http.api.memories import EVERYWHERE
 from infinite_memory.transports.http.api.serializers import memory_form, plain_id, results_form
 
 AGENTMEM_ONLY = frozenset({"agent_id", "search_type", "memory_type", "min_score"})
-"""Fields that only the AgentMem contract's search has; with one of them it is the search that is meant."""
+"""Fields that only the AgentMem contract's search has; any of them selects that search."""
 
 _SEARCH = AGENTMEM.find("agentmem_search_memories")
 assert _SEARCH is not None
 AGENTMEM_SEARCH = tuple(field.name for field in _SEARCH.fields)
-"""All fields that it has; any other would be left out, and more be found than was asked for."""
+"""All its fields; any other would be ignored, and the result would be wider than requested."""
 
 
 _TIMES, _RANKED = NATIVE.find("recall_memory_by_time"), NATIVE.find("retrieve_memory")
 assert _TIMES is not None and _RANKED is not None
 TIMES = tuple(field.name for field in _TIMES.fields)
-"""Fields of a search that lists a stretch of time."""
+"""Fields of a search that lists a time range."""
 
 EXPLAINING = ("explain", "explain_id")  # for the owner of the memory, over the native protocol
 _RENAMED = {"top_k": "limit"}
@@ -39,14 +39,14 @@ RANKED = (
     "time_query",
     "range",
 )
-"""Fields of a search that answers a question, named as this route does."""
+"""Fields of a search that answers a question, with this route's names."""
 
 
 async def search(request: ApiRequest) -> tuple[int, Json]:
-    """Find by meaning and words, or list a stretch of time where there is nothing but a time.
+    """Search by meaning and words, or list a time range if there is nothing but a time.
 
     Raises:
-        InvalidRequestError: a field is wrong, or goes only with another search than the one that is asked for.
+        InvalidRequestError: a field is invalid, or belongs to another kind of search than the requested one.
     """
     fields = {name: value for name, value in request.fields.items() if value not in (None, "")}
     if theirs := sorted(AGENTMEM_ONLY & fields.keys()):
@@ -80,13 +80,13 @@ async def search(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def chat(request: ApiRequest) -> tuple[int, Json]:
-    """Answer a message with what is remembered of the user in mind."""
+    """Answer a message using the memories of the user."""
     answer = await answer_message(await request.agentmem("agentmem_chat", request.fields))
     return 200, serialize_answer(answer, plain_id, with_context=False)
 
 
 async def prompt(request: ApiRequest) -> tuple[int, Json]:
-    """Make a system prompt of what is known of the user."""
+    """Return a system prompt built from what is known about the user."""
     return 200, await make_prompt(await request.agentmem("agentmem_get_system_prompt", request.fields))
 
 
@@ -100,7 +100,7 @@ async def _search_agentmem(request: ApiRequest, fields: Json) -> Json:
 
 
 def _without_others(request: ApiRequest, fields: Json, known: Sequence[str], search_name: str) -> Json:
-    """Return the *fields* of the search that is asked for, and warn of those of the other one, which have no meaning there."""
+    """Return the *fields* of the requested search, and warn about those of the other one, which have no meaning here."""
     request.checking.warnings += [
         f"{name} was ignored: it does not go with {search_name}; what does: {', '.join(known)}"
         for name in fields
@@ -114,7 +114,7 @@ def _names_scope(filter_: Any) -> bool:
 
 
 def _as_sent(exc: InvalidRequestError, sent: Json) -> InvalidRequestError:
-    """Name a field as the request did."""
+    """Rename a field as in the request."""
     for name, sent_as in (("top_k", "limit"), ("filter.time_query", "time_query"), ("filter.time_range", "range")):
         if exc.field.startswith(name) and sent_as in sent:
             said = str(exc).removeprefix(f"{exc.field}: ")

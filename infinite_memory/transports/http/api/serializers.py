@@ -1,4 +1,4 @@
-"""How memories look over HTTP."""
+"""Serialization of memories for HTTP."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OWNERS = ("user_id", "agent_id", "run_id", "session_id", "org_id", "scope_type")
 
 
 def memory_form(engine: Engine, memory: MemoryRecord, *, text: str | None = None, **times: Any) -> Json:
-    """Return the form of a memory. *text* stands for its own, where that is cut; *times* come before the occurrences."""
+    """Serialize a memory. *text* replaces its own if that is truncated; *times* come before the occurrences."""
     owners, scope = memory.owners, engine.scopes.find_by_id(memory.scope_id)
     is_own_source = "user_id" in owners and memory.source == make_source(owners["user_id"])
     kind = memory.type if owners and memory.type is not None else memory.metadata.get("type")
@@ -43,18 +43,18 @@ def memory_form(engine: Engine, memory: MemoryRecord, *, text: str | None = None
 
 
 def whole_form(engine: Engine, memory: MemoryRecord) -> Json:
-    """Return the form of a memory with its times and its revision."""
+    """Serialize a memory with its times and its revision."""
     created_at, updated_at = format_instant(memory.created_at), format_instant(memory.updated_at)
     return memory_form(engine, memory, created_at=created_at, updated_at=updated_at, revision=memory.revision)
 
 
 def earlier_form(engine: Engine, memory: MemoryRecord) -> Json:
-    """Return the form of an earlier version of a memory."""
+    """Serialize an earlier version of a memory."""
     return memory_form(engine, memory, updated_at=format_instant(memory.updated_at), revision=memory.revision)
 
 
 def results_form(call: CommandContext, results: SearchResults, name: str) -> Json:
-    """Return the form of what was found or listed, its memories under *name*."""
+    """Serialize search results or a listing, the memories under *name*."""
     form: Json = {
         name: [_hit_form(call, hit) for hit in results.hits],
         "total": len(results.hits) if results.total is None else results.total,
@@ -84,5 +84,5 @@ def _hit_form(call: CommandContext, hit: Hit) -> Json:
 
 
 def plain_id(value: Any) -> str:
-    """Write a memory's id without the AgentMem contract's mark."""
+    """Return a memory's id without the AgentMem contract's prefix."""
     return parse_id(str(value))

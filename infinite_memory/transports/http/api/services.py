@@ -1,4 +1,4 @@
-"""What the daemon hands to the API and to the page; imports nothing of both, for whether they are opened is decided later."""
+"""The daemon's services for the API and the page; imports neither, as whether they are opened is decided later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RestParts:
-    """What the API is made of; *built* gives the engine if it is there already."""
+    """The dependencies of the API; *built* returns the engine if it exists already."""
 
     engine: Callable[[], Awaitable[Engine]]
     built: Callable[[], Engine | None]
@@ -30,9 +30,9 @@ class RestParts:
 
 @dataclass(frozen=True, slots=True)
 class PageServices:
-    """What the page shows of the daemon itself.
+    """The daemon's own state for the page.
 
-    ``status`` is that of `daemon status`; ``subscribe`` tells of changes until what it returns is called.
+    ``status`` is that of `daemon status`; ``subscribe`` reports changes until the function it returns is called.
     """
 
     status: Callable[[], Awaitable[dict[str, Any]]]

@@ -1,8 +1,8 @@
-"""The routes over the daemon's own socket, for the Python SDK: a request a line, ``{"route": "search", "fields": {...}}``, and the reply
+"""The routes over the daemon's own socket, for the Python SDK: one request a line, ``{"route": "search", "fields": {...}}``, and the reply
 ``{"status": 200, "body": {...}}`` with status and body as by HTTP.
 
-Why the SDK does not speak the action loop: by its URL it meets this API, so memories, replies and errors look the same both ways, and users
-and scopes are served by one connection. Who may open the socket is the owner and sees everything; there is no gate here.
+Why the SDK does not speak the action loop: given a URL it uses this API, so memories, replies and errors look the same both ways, and
+users and scopes are served by one connection. Only the owner can open the socket, with full access; there is no authentication here.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class RouteLines:
         return _line(await answer(self.backend, route, TokenPermissions(OWNER), read))
 
     def effect(self, request: Json) -> Effect:
-        """Return what a request does, for a session that is cut short."""
+        """Return the effect of a request, for a session that is cut short."""
         name = request.get("route")
         route = _ROUTES.get(name) if isinstance(name, str) else None
         return Effect.WRITES if route is not None and route.writes else Effect.READS
 
     def refuse(self, exc: InvalidRequestError) -> Json:
-        """Answer a line that is no request."""
+        """Answer a line that is not a request."""
         return _line(failed(exc))
 
 
@@ -63,7 +63,7 @@ def _line(reply: Answer) -> Json:
 
 @dataclass(slots=True)
 class LocalRoutes:
-    """What all connections share: a chat may go on over any of them."""
+    """State shared by all connections: a chat may continue over any of them."""
 
     engine: Callable[[], Awaitable[Engine]]
     model: Callable[[], ChatModel | None]
@@ -72,10 +72,10 @@ class LocalRoutes:
     conversations: Conversations = field(default_factory=Conversations)
 
     def open(self, session: ClientSession) -> RouteLines:
-        """Begin one client's connection; each request gets the session's settings again.
+        """Begin one client's connection; each request starts from the session's settings.
 
         Raises:
-            ConfigError: half of what the language model needs is missing.
+            ConfigError: the language model is only half configured.
         """
         return RouteLines(
             Backend(

@@ -1,10 +1,10 @@
-"""Tokens that let clients in by HTTP: how they are made, told apart, and managed by `infinite-memory tokens`.
+"""Access tokens for HTTP: how they are created, identified, and managed by `infinite-memory tokens`.
 
-The database keeps their SHA-256 only: they hold 256 random bits, so a slow hash would protect nothing more. They are made over the
-daemon's own socket and by no command of a contract, so that no assistant can make itself one.
+The database stores their SHA-256 only: they hold 256 random bits, so a slow hash would protect nothing more. They are created over the
+daemon's own socket and by no command of a contract, so that no assistant can create one for itself.
 
-A token is bound to the ids of scopes: whoever renames a scope neither takes it from a token nor hands it to one, and a scope of the same
-name that is made after it was removed is another. Where scopes are merged, tokens of the one that ends see nothing of the other.
+A token is bound to the ids of scopes: renaming a scope neither removes it from a token nor adds it to one, and a scope created under the
+name of a removed one is a different scope. When scopes are merged, tokens of the source see nothing of the target.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from infinite_memory.store.api_tokens import TokenRecord
 from infinite_memory.store.scope_cache import check_name
 
 OWNER = "owner"
-"""What stands for the id of a token where the owner comes: by the token of ``http.token``, or by the daemon's own socket."""
+"""Stands for a token id in the owner's requests: by the token of ``http.token``, or over the daemon's own socket."""
 
 _FORM = re.compile(r"im_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 _DURATION = re.compile(r"(\d{1,5})([hdw])")
@@ -44,8 +44,8 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 @dataclass(frozen=True, slots=True)
 class TokenPermissions:
-    """What a token opens. ``users`` and ``scope_ids`` are what it is bound to, at most one of them; no users and None is everything.
-    ``metrics_only`` opens the metrics and nothing else, whatever the other fields are."""
+    """The permissions of a token. ``users`` and ``scope_ids`` restrict it, at most one of them; no users and None mean everything.
+    ``metrics_only`` allows the metrics and nothing else, whatever the other fields are."""
 
     token_id: str
     users: tuple[str, ...] = ()
@@ -55,23 +55,23 @@ class TokenPermissions:
 
     @property
     def sees_all(self) -> bool:
-        """Whether it is bound to no users, no scopes and not to the metrics."""
+        """Whether it is bound neither to users, nor to scopes, nor to the metrics."""
         return not self.users and self.scope_ids is None and not self.metrics_only
 
     @property
     def reads_metrics(self) -> bool:
-        """Whether it reads the figures of the whole daemon."""
+        """Whether it may read the metrics of the whole daemon."""
         return self.sees_all or self.metrics_only
 
     @property
     def is_full(self) -> bool:
-        """Whether it is bound to nothing, so that it may do all that its owner may."""
+        """Whether it has no restriction: the owner's permissions."""
         return self.sees_all and not self.read_only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NamesField(Field):
-    """A list of names; each is checked as *one* is."""
+    """A list of names; each is validated by *one*."""
 
     one: NameField
 
@@ -83,12 +83,12 @@ class _NamesField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryField(InstantField):
-    """An instant, or how long from now: 12h, 30d, 4w."""
+    """An instant, or a duration from now: 12h, 30d, 4w."""
 
     now: dt.datetime
 
     def is_empty(self, value: Any, checking: ValidationContext) -> bool:
-        """Nothing that is there: an empty one would make a token for ever, which nobody asked for."""
+        """Return False for every value: an empty one must not create a token that never expires."""
         return False
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> dt.datetime:
@@ -108,13 +108,13 @@ _TOKEN_ID = TextField(name="token_id", about="Id of the token, or the token itse
 
 
 async def manage(engine: Engine, what: str, given: Mapping[str, Any], checking: ValidationContext) -> Json:
-    """Create, list, replace or revoke, as the command line asks for it.
+    """Create, list, replace or revoke tokens, as the command line requests.
 
     Raises:
-        InvalidRequestError: a part of the new token is wrong, or *what* is none of the four.
+        InvalidRequestError: a field of the new token is invalid, or *what* is not one of the four.
         NotFoundError: there is no token of that id.
     """
-    checking = checking.with_strict(True)  # a misspelt `scopes` would make a token that opens everything
+    checking = checking.with_strict(True)  # a misspelt `scopes` would create a token with full access
     tokens, scopes = engine.tokens, engine.scopes
     if what == "create":
         token, record = await _make_token(engine, given, checking)
@@ -183,7 +183,7 @@ async def _make_token(engine: Engine, given: Mapping[str, Any], checking: Valida
 
 
 async def _scope_id(engine: Engine, name: str) -> ScopeId:
-    """Return the id of a scope; one that does not exist is made, for a token is bound to no name."""
+    """Return the id of a scope; create it if it does not exist, as a token is not bound to a name."""
     try:
         return (await engine.scopes.get(name)).scope_id
     except ScopeNotFoundError:
@@ -200,7 +200,7 @@ def make_token(
     metrics_only: bool = False,
     expires_at: dt.datetime | None = None,
 ) -> tuple[str, TokenRecord]:
-    """Make a token: itself, to be shown once, and what is kept of it."""
+    """Create a token: the secret, to be shown once, and the record to store."""
     token_id = secrets.token_hex(6)
     token = _write_token(token_id)
     if metrics_only:
@@ -217,18 +217,18 @@ def _write_token(token_id: str) -> str:
 
 
 def hash_token(token: str) -> str:
-    """Return what is kept of a token."""
+    """Return the hash that is stored for a token."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def parse_token_id(token: str) -> str | None:
-    """Return the id that stands in a token; None where it is none of ours."""
+    """Return the id in a token; None if it is not one of ours."""
     match = _FORM.fullmatch(token)
     return None if match is None else match[1]
 
 
 def serialize_token(record: TokenRecord, every: Scopes) -> Json:
-    """Write what may be shown of a token, with the names that its scopes have now."""
+    """Serialize the public part of a token, with the current names of its scopes."""
     bound = record.scope_ids or ()
     scopes = [scope for scope_id in bound if (scope := every.find_by_id(scope_id)) is not None]
     return {

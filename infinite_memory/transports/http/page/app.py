@@ -1,9 +1,9 @@
-"""Serves the page: lets requests in by the cookie of a login, guards what changes anything, and gives every answer its headers.
+"""Serves the page: authenticates requests by the login's cookie, protects those that change anything, and sets every reply's headers.
 
-Against other web pages: the host and origin of every request are judged before it comes here (`connections.judge_host`), which allows every
-port of loopback. Here a request that changes anything must come from this very origin (behind a proxy the one that `proxies` finds), bear
-its session's CSRF token, and not be marked by the browser as another site's; one that only reads and is fetched by a script must come from
-this origin too. The one exception is the form that `infinite-memory open` writes into a file: its one-time code is all that it needs.
+Against other web pages: the host and origin of every request are checked before it gets here (`connections.judge_host`), which allows
+every loopback port. Here a request that changes anything must come from this very origin (behind a proxy the one that `proxies` finds),
+carry its session's CSRF token, and not be marked as cross-site by the browser; a read that is fetched by a script must come from
+this origin too. The one exception is the form that `infinite-memory open` writes into a file: its one-time code suffices.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from infinite_memory.transports.http.asgi import (
 )
 from infinite_memory.transports.http.connections import mark_admitted
 from infinite_memory.transports.http.owner_token import OwnerToken
-from infinite_memory.transports.http.page import views  # enters its pages into the table
+from infinite_memory.transports.http.page import views  # registers its pages in the table
 from infinite_memory.transports.http.page.background_stats import BackgroundStats
 from infinite_memory.transports.http.page.live import stream_changes
 from infinite_memory.transports.http.page.queries import Queries
@@ -69,9 +69,9 @@ _ENTERED = views
 CODE_FORM = "/page/login/code"
 LIVE, UPLOAD, STATIC, CSRF = "/page/live", "/page/import/upload", "/page/static/", "/page/csrf"
 MAX_FIELDS = 2000
-LOGIN_BYTES = 16 * 1024  # of a form that comes without a login
-FORM_SHARE = 4  # of the bytes of a request, for any other form: a text is a sixteenth of them, each of its bytes written as three
-MAX_STREAMS = 16  # of live changes, for a token: a browser opens six at most
+LOGIN_BYTES = 16 * 1024  # of a form that is sent without a login
+FORM_SHARE = 4  # any other form may have this fraction of the request limit: a text may have a sixteenth, tripled by percent-encoding
+MAX_STREAMS = 16  # live streams of one token: a browser opens six at most
 MAX_NEXT = 2000
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -112,7 +112,7 @@ class PageApp:
 
     @property
     def cookie_name(self) -> str:
-        """The name of the cookie, one for each port: a browser has one jar for all of 127.0.0.1."""
+        """The name of the cookie, which includes the port: a browser shares cookies between all ports of 127.0.0.1."""
         return f"im_session_{self.port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -165,7 +165,7 @@ class PageApp:
         return await self._show(scope, receive, session, grant)
 
     async def _stream(self, receive: Receive, send: Send, session: Session, grant: TokenPermissions) -> Response | None:
-        """Send live changes; a token has `MAX_STREAMS` at a time, so that none takes the connections of all."""
+        """Stream live changes; a token has at most `MAX_STREAMS`, so that none takes everyone's connections."""
         if self.streams[grant.token_id] >= MAX_STREAMS:
             return PlainTextResponse(f"this token has {MAX_STREAMS} live streams open", 429)
         self.streams[grant.token_id] += 1
@@ -179,7 +179,7 @@ class PageApp:
         return None
 
     async def _show(self, scope: Scope, receive: Receive, session: Session, grant: TokenPermissions) -> Response:
-        """Answer with the view that stands at an address."""
+        """Answer with the view at an address."""
         path, headers = scope["path"], get_headers(scope)
         route, params = _find_route(scope["method"], path)
         async with self.gate.room(grant) as take_place:
@@ -198,13 +198,13 @@ class PageApp:
                 return await (self.finishing.run(work) if route.writes else work)
 
     def _user(self, grant: TokenPermissions, session: Session) -> str | None:
-        """Return whose memories are shown where a token is bound to users: the one that was chosen, else the first."""
+        """Return whose memories are shown if a token is bound to users: the chosen user, else the first."""
         if not grant.users:
             return None
         return session.user if session.user in grant.users else grant.users[0]
 
     async def _read_form(self, receive: Receive, take_place: Any = None) -> dict[str, str]:
-        """Return the fields of a form; who has no place for a large one sends a small one."""
+        """Return the fields of a form; without *take_place* it must be small."""
         most = LOGIN_BYTES if take_place is None else max(LOGIN_BYTES, self.body_bytes // FORM_SHARE)
         try:
             body = await read_body(receive, most, take_place or _no_place)
@@ -233,9 +233,9 @@ class PageApp:
         return self._logged_in(token, RedirectResponse(following, 303), own)
 
     async def _log_in_by_code(self, form: dict[str, str], own: str) -> Response:
-        """Log in by the form in the file that `infinite-memory open` wrote.
+        """Log in with the form in the file written by `infinite-memory open`.
 
-        The answer is a page that goes on to the first view, and no redirect: a request that a file began carries no strict cookie.
+        The answer is a page that navigates to the first view, not a redirect: a request that starts from a file carries no strict cookie.
         """
         token = self.sessions.take_code(form.get("code", ""))
         if token is None:
@@ -256,12 +256,12 @@ class PageApp:
     def _ask_for_login(self, scope: Scope, headers: dict[str, str]) -> Response:
         is_fetched = headers.get("sec-fetch-mode", "navigate") != "navigate" or headers.get("hx-request") == "true"
         if scope["method"] != "GET" or is_fetched or scope["path"] in (LIVE, CSRF):
-            return PlainTextResponse("your session has ended", 401)  # the page says so and keeps what was typed
+            return PlainTextResponse("your session has ended", 401)  # the page shows this and keeps what was typed
         following = scope["path"] + (f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else "")
         return RedirectResponse(f"{LOGIN}?{urllib.parse.urlencode({'next': _local(following)})}", 303)
 
     def _cookie(self, headers: dict[str, str]) -> str:
-        """Return the key of the session that a browser shows; "" without one. Ours needs no quotes, whose reading may take seconds."""
+        """Return the session key in a browser's cookie; "" without one. Ours needs no quotes, whose parsing may take seconds."""
         pairs = (pair.partition("=") for pair in headers.get("cookie", "").split(";"))
         return next((value.strip() for name, _, value in pairs if name.strip() == self.cookie_name), "")
 
@@ -281,7 +281,7 @@ async def _run(route: PageRoute, visit: Visit) -> Response:
 
 
 async def _no_place() -> None:
-    """Wait for nothing: what comes without a login is small."""
+    """Wait for nothing: a body without a login is small."""
 
 
 def _find_route(method: str, path: str) -> tuple[PageRoute, dict[str, str]]:
@@ -292,10 +292,10 @@ def _find_route(method: str, path: str) -> tuple[PageRoute, dict[str, str]]:
 
 
 def _check_origin(method: str, path: str, headers: dict[str, str], own: str) -> None:
-    """Refuse what another web page sends; *own* is the page's origin as browsers see it.
+    """Reject requests from other web pages; *own* is the page's origin as browsers see it.
 
     Raises:
-        ForbiddenError: it comes from another origin, or changes something and names none.
+        ForbiddenError: it comes from another origin, or changes something and has no origin.
     """
     site = headers.get("sec-fetch-site")
     if path == CODE_FORM:
@@ -317,7 +317,7 @@ def _check_csrf(session: Session, token: str) -> None:
 
 
 def _check_may(grant: TokenPermissions, whose: Whose, *, writes: bool) -> None:
-    """Refuse a token that may not come to a view.
+    """Reject a token that may not access a view.
 
     Raises:
         ForbiddenError: it may not.
@@ -329,10 +329,10 @@ def _check_may(grant: TokenPermissions, whose: Whose, *, writes: bool) -> None:
 
 
 def _parse(body: bytes) -> dict[str, str]:
-    """Return the fields of a form or query; of one that stands twice the values, with line feeds between.
+    """Return the fields of a form or query; the values of a repeated one are joined by line feeds.
 
     Raises:
-        InvalidRequestError: they are no UTF-8, or too many.
+        InvalidRequestError: they are not UTF-8, or too many.
     """
     fields: dict[str, list[str]] = {}
     try:
@@ -342,12 +342,12 @@ def _parse(body: bytes) -> dict[str, str]:
     except ValueError as exc:
         raise InvalidRequestError("", "the form cannot be read") from exc
     for name, value in pairs:
-        fields.setdefault(name, []).append(value.replace("\r\n", "\n"))  # a browser's ends of lines
+        fields.setdefault(name, []).append(value.replace("\r\n", "\n"))  # browsers send CRLF
     return {name: "\n".join(values) for name, values in fields.items()}
 
 
 def _local(path: str) -> str:
-    """Return *path* where it is one of the page's, else the first view."""
+    """Return *path* if it is one of the page's, else the first view."""
     is_ours = path == HOME or path.startswith((PREFIX, "/?"))
     return path if is_ours and len(path) <= MAX_NEXT and "\\" not in path and path.isprintable() else HOME
 
@@ -356,7 +356,7 @@ def open_page(
     gate: Authenticator, parts: RestParts, services: PageServices, sessions: PageSessions, owner: OwnerToken,
     tokens_changed: Callable[[], None], stopping: asyncio.Event, *, port: int, body_bytes: int,
 ) -> PageApp:  # fmt: skip
-    """Make the page."""
+    """Build the page."""
     backend = Backend(parts.engine, parts.new_session, None, parts.model_timeout_s, administration=parts.administration)
     app = PageApp(gate, backend, sessions, services, owner, tokens_changed, stopping, port, body_bytes)
     len(app.assets.files)  # read now, in the thread that imports all of this

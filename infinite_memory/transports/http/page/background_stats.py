@@ -1,7 +1,7 @@
-"""The statistics of the whole memory, for the view of its health: counted beside the view, for counting a million memories takes seconds.
+"""Statistics of the whole memory, for the health view: computed in the background, because counting a million memories takes seconds.
 
-A view waits a moment for them. Where they are not there by then it shows those that were counted last, with their time, or that they
-are being counted.
+A view waits for them briefly. After that it shows the previous ones with their time, or that they
+are being computed.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 
 Json = dict[str, Any]
 
-WAIT_S = 0.04  # of the tenth of a second that a view may take
-FRESH_S = 2.0  # statistics so new are not counted again
+WAIT_S = 0.04  # of the 0.1 s that a view may take
+FRESH_S = 2.0  # younger statistics are not computed again
 
 
 @dataclass(frozen=True, slots=True)
 class CountedStats:
-    """Statistics, and when they were counted."""
+    """Statistics with the time of their computation."""
 
     stats: Json
     at: dt.datetime
 
 
 class BackgroundStats:
-    """The statistics that all views share. Used from one event loop."""
+    """The statistics shared by all views. Used from one event loop."""
 
     def __init__(self) -> None:
         self._counting: asyncio.Task[CountedStats] | None = None
@@ -36,10 +36,10 @@ class BackgroundStats:
         self._counted_at = 0.0
 
     async def find(self, collect: Callable[[], Awaitable[Json]]) -> CountedStats | None:
-        """Return the newest statistics, counted by *collect* where they are not fresh; None while the first are being counted.
+        """Return the newest statistics, computed by *collect* if they are stale; None while the first are being computed.
 
         Raises:
-            InfiniteMemoryError: they could not be counted.
+            InfiniteMemoryError: they could not be computed.
         """
         if self._counting is None and time.monotonic() - self._counted_at > FRESH_S:
             self._counting = asyncio.create_task(_count(collect), name="page statistics")

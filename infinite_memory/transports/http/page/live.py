@@ -1,7 +1,7 @@
-"""Live updates: a stream of server-sent events that says which memory changed, so that an open view asks for it again.
+"""Live updates: a stream of server-sent events that name changed memories, so that an open view reloads them.
 
-An event carries an id and no text. Who does not see everything hears only of memories that are live and seen by them, and learns
-nothing of others from when something is sent: what they do not see moves neither an event nor the beat of a quiet stream.
+An event carries an id and no text. A client with restricted visibility hears only of live memories that it may see, and learns
+nothing about others from timing: changes that it may not see affect neither events nor the keep-alive of a quiet stream.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from infinite_memory.transports.http.page.sessions import Session
 if TYPE_CHECKING:
     from infinite_memory.transports.http.page.app import PageApp
 
-CAPACITY = 1000  # changes that wait for a browser; more of them are one "many"
-RECHECK_S = 5.0  # how often the session's token is looked at again, also while changes keep coming
-PAUSE_S = 0.1  # changes that come so close together are sent together
+CAPACITY = 1000  # changes that wait for a browser; beyond that they become one "many"
+RECHECK_S = 5.0  # how often the session's token is checked again, also while changes keep arriving
+PAUSE_S = 0.1  # changes within this time are sent together
 
 
 async def stream_changes(app: PageApp, session: Session, queries: Queries, receive: Receive, send: Send) -> None:
-    """Send changes until the browser leaves, the token opens nothing any more, or the daemon goes."""
+    """Send changes until the browser disconnects, the token is no longer valid, or the daemon stops."""
     waiting: asyncio.Queue[Event] = asyncio.Queue(CAPACITY)
 
     def take(event: Event) -> None:
-        with contextlib.suppress(asyncio.QueueFull):  # the browser asks for all again anyway
+        with contextlib.suppress(asyncio.QueueFull):  # the browser reloads everything anyway
             waiting.put_nowait(event)
 
     unsubscribe = app.services.subscribe(take)
@@ -69,12 +69,12 @@ async def stream_changes(app: PageApp, session: Session, queries: Queries, recei
 
 
 def _soon() -> float:
-    """Return when a stream on which nothing comes is heard of again."""
+    """Return when the next keep-alive of a quiet stream is due."""
     return asyncio.get_running_loop().time() + RECHECK_S
 
 
 async def _filter(queries: Queries, waiting: asyncio.Queue[Event], visible: asyncio.Queue[Event]) -> None:
-    """Hand on what concerns memories that are seen."""
+    """Pass on changes of visible memories."""
     while True:
         event = await waiting.get()
         with contextlib.suppress(InfiniteMemoryError, asyncio.QueueFull):
@@ -85,7 +85,7 @@ async def _filter(queries: Queries, waiting: asyncio.Queue[Event], visible: asyn
 async def _next(
     visible: asyncio.Queue[Event], ends: tuple[asyncio.Future[Any], ...], tokens_changed: asyncio.Event, until: float
 ) -> list[Event]:
-    """Return what changed; nothing at the instant *until* of the loop, or where a token changed or the stream ends."""
+    """Return what changed; nothing at the loop time *until*, or if a token changed or the stream ends."""
     first = asyncio.ensure_future(visible.get())
     changing = asyncio.ensure_future(tokens_changed.wait())
     timeout_s = max(0.0, until - asyncio.get_running_loop().time())
@@ -112,7 +112,7 @@ def _to_news(events: list[Event]) -> dict[str, Any]:
 async def _is_valid(app: PageApp, session: Session) -> bool:
     try:
         return await app.gate.is_valid(f"Bearer {session.token}")
-    except StoreUnavailableError:  # asked again soon
+    except StoreUnavailableError:  # retried soon
         return True
 
 

@@ -1,7 +1,7 @@
-"""The one door from the page to the memory: commands of the native contract, and the few questions that no command answers.
+"""The page's only access to the memory: commands of the native contract, and the few queries that no command covers.
 
-Who does not see everything gets an engine that is narrowed (`http.api.visibility`), and beside that may run no command but those of
-`BOUND_COMMANDS`, which are known to go by it.
+A client with restricted visibility gets a restricted engine (`http.api.visibility`), and may only run the commands in
+`BOUND_COMMANDS`, which are known to respect it.
 """
 
 from __future__ import annotations
@@ -47,39 +47,39 @@ BOUND_COMMANDS = frozenset(
     {"retrieve_memory", "list_memories", "get_memory", "update_memory", "delete_memory", "restore_memory",
      "list_memory_scopes", "get_memory_stats", "store_memory"}
 )  # fmt: skip
-NEIGHBOURS = 4  # memories of the same conversation before and after one
+NEIGHBOURS = 4  # memories of the same conversation before and after it
 MAX_LINKS = 50
 MAX_SUBJECTS = 10
 
 
 class Queries:
-    """What one request asks of the memory."""
+    """The queries of one request."""
 
     def __init__(self, request: ApiRequest) -> None:
         self._request = request
 
     @classmethod
     async def open(cls, backend: Backend, grant: TokenPermissions, user: str | None) -> Queries:
-        """Begin a request of *grant*; *user* is whose memories are meant where a token is bound to several.
+        """Begin a request of *grant*; *user* is the selected user of a token that is bound to several.
 
         Raises:
-            ForbiddenError: what the token is bound to is gone.
+            ForbiddenError: the user or scopes of the token no longer exist.
         """
         fields = {"user_id": user} if user is not None else {}
         return cls(await backend.open(grant, fields))
 
     @property
     def zone(self) -> ZoneInfo:
-        """The zone in which times are shown and read."""
+        """The time zone in which times are shown and read."""
         return self._request.session.zone
 
     @property
     def is_narrow(self) -> bool:
-        """True if less than everything is seen."""
+        """True if visibility is restricted."""
         return self._request.is_narrow
 
     def counts(self, *, asked: bool) -> bool:
-        """True if what is found counts as used: somebody *asked* for it who may change something."""
+        """True if results count as used: the user *asked* for them and may change something."""
         return asked and not self._request.grant.read_only
 
     async def run(
@@ -90,14 +90,14 @@ class Queries:
         """Return the reply of a command of the native contract.
 
         Args:
-            counts_use: Whether somebody asked for the results; what is shown while they type is no use of a memory.
-            expected_revision: A change is refused where the memory has another one by then.
-            uploads: Where a file to import lies that whoever asks sent: they may see what it says.
-            agreed: What the page showed before; what goes beyond it is refused.
-            most_texts: Of how many memories that would be forgotten the text is shown.
+            counts_use: Whether the user asked for the results; results shown while typing do not count as use.
+            expected_revision: Reject a change if the memory has another revision by then.
+            uploads: The folder of a file to import that the caller sent: it may see its contents.
+            agreed: What the page showed before; anything beyond it is rejected.
+            most_texts: The number of memories to be forgotten whose text is shown.
 
         Raises:
-            InfiniteMemoryError: it failed, or is not for who does not see everything.
+            InfiniteMemoryError: it failed, or needs full visibility.
         """
         request = self._request
         request.session.counts_use = self.counts(asked=counts_use)
@@ -113,16 +113,16 @@ class Queries:
             with _describing_changes():
                 return await contract.run({**fields, "action": action}, request.checking, progress)
         except ScopeNotFoundError as exc:
-            if self.is_narrow and exc.nearest:  # names of scopes that are not seen
+            if self.is_narrow and exc.nearest:  # names of scopes that are not visible
                 raise ScopeNotFoundError(exc.name) from exc
             raise
 
     async def engine(self) -> Engine:
-        """Return the engine, as far as whoever asks may see it."""
+        """Return the engine, restricted to what the caller may see."""
         return await self._request.engine()
 
     async def sees(self, memory_id: str) -> bool:
-        """True if a memory is live and seen."""
+        """True if a memory is live and visible."""
         try:
             await (await self.engine()).memories.get(MemoryId(memory_id))
         except MemoryNotFoundError:
@@ -130,7 +130,7 @@ class Queries:
         return True
 
     async def find_links(self, memory_id: str) -> list[Json]:
-        """List the links from and to a memory, with the text at their other end."""
+        """Return the links from and to a memory, with the text at their other end."""
         engine = await self.engine()
         found: list[Json] = []
         for link in (await engine.graph.get_links(MemoryId(memory_id)))[:MAX_LINKS]:
@@ -144,7 +144,7 @@ class Queries:
         return found
 
     async def find_facts(self, scope: str, subjects: Sequence[str]) -> list[Json]:
-        """List what holds of *subjects* in a scope; nothing for who does not see everything."""
+        """Return the valid facts about *subjects* in a scope; none for a client with restricted visibility."""
         if self.is_narrow:
             return []
         engine = await self.engine()
@@ -158,7 +158,7 @@ class Queries:
         return found
 
     async def find_neighbours(self, memory: Mapping[str, Any]) -> tuple[list[Json], list[Json]]:
-        """List what was said just before and just after a memory in its conversation, each in order of time."""
+        """Return the memories just before and just after one in its conversation, each in order of time."""
         if memory.get("conversation_id") is None:
             return [], []
         engine = await self.engine()
@@ -175,7 +175,7 @@ class Queries:
         return before[::-1], await said(TimeRange(at, None), newest_first=False)
 
     async def find_use(self, memory_id: str) -> Json | None:
-        """Return how often a memory was an answer, and when last; None where it never was."""
+        """Return how often a memory was a result, and when last; None if it never was."""
         use = await (await self.engine()).memories.find_use(MemoryId(memory_id))
         return None if use is None else {"count": use.count, "used_at": format_instant(use.used_at)}
 
@@ -184,7 +184,7 @@ class Queries:
         return await (await self.engine()).memories.count_by_time(_in_scope(scope), edges)
 
     async def find_years(self, scope: str | None) -> tuple[int, int] | None:
-        """Return the years of the oldest and of the newest memory; None where there are none."""
+        """Return the years of the oldest and of the newest memory; None if there is no memory."""
         engine, years = await self.engine(), []
         for newest_first in (False, True):
             page = await engine.memories.list_page(_in_scope(scope), 1, newest_first=newest_first)
@@ -192,11 +192,11 @@ class Queries:
         return (years[0], years[1]) if len(years) == 2 else None
 
     async def find_time_words(self, question: str) -> TimeWords | None:
-        """Return the time in a question and what it says beside it; None where there is none."""
+        """Return the time expression in a question and the rest of the question; None if there is none."""
         return await find_time_words(question, (await self.engine()).now(), self.zone)
 
     async def read_all(self, memory_ids: Sequence[str]) -> list[Json]:
-        """Read those of some memories that are live and seen, in order."""
+        """Return those of the memories that are live and visible, in order."""
         engine = await self.engine()
         found = await engine.memories.find([MemoryId(memory_id) for memory_id in memory_ids])
         return [
@@ -204,10 +204,10 @@ class Queries:
         ]
 
     async def find_duplicates(self, kind: str) -> list[list[str]]:
-        """List all groups of memories that say the same, by id; reads every memory.
+        """Return the ids of all groups of memories with the same text; reads every memory.
 
         Raises:
-            ForbiddenError: who asks does not see everything.
+            ForbiddenError: the caller's visibility is restricted.
         """
         groups = await (await self._request.administration()).find_duplicates(kind)
         return [[str(memory_id) for memory_id in group] for group in groups]
@@ -215,7 +215,7 @@ class Queries:
     async def list_between(
         self, scope: str | None, start: dt.datetime, end: dt.datetime, limit: int, cursor: str | None
     ) -> Json:
-        """List the memories of a stretch of time, oldest first."""
+        """Return the memories of a time range, oldest first."""
         engine = await self.engine()
         where = ScopedFilter(None if scope is None else (scope,), Filter(time=TimeRange(start, end)))
         page = await engine.memories.list_page(where, limit, cursor, newest_first=False)
@@ -226,17 +226,17 @@ class Queries:
         """Create, list, replace or revoke tokens.
 
         Raises:
-            InfiniteMemoryError: a field is wrong, or who asks does not see everything.
+            InfiniteMemoryError: a field is invalid, or the caller's visibility is restricted.
         """
         if self.is_narrow:
             raise ForbiddenError("a token that is bound to users or scopes manages no tokens")
         return await tokens.manage(await self.engine(), what, fields, self._request.checking)
 
     async def check_health(self) -> dict[str, str]:
-        """Return what each part says of itself, "ok" where it works; looks at no documents, which takes long in a large memory.
+        """Return the status of each component, "ok" if it works; reads no documents, which takes long in a large memory.
 
         Raises:
-            ForbiddenError: who asks does not see everything.
+            ForbiddenError: the caller's visibility is restricted.
         """
         if self.is_narrow:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")
@@ -244,9 +244,9 @@ class Queries:
         return {"mongodb": health.mongodb, "model": health.model, "sidecar": health.sidecar}
 
     async def list_scopes(self) -> list[Json]:
-        """List scopes with the number of their memories, archived ones last.
+        """Return the scopes with the number of their memories, archived ones last.
 
-        By the index and not by `get_memory_stats`, which measures the whole memory.
+        Reads the index and not `get_memory_stats`, which measures the whole memory.
         """
         engine = await self.engine()
         scopes = sorted(
@@ -263,27 +263,27 @@ class Queries:
         ]
 
     async def count_scope(self, name: str) -> int:
-        """Count all that is in a scope, with what was forgotten softly.
+        """Count the memories of a scope, including soft-deleted ones.
 
         Raises:
-            ForbiddenError: who asks does not see everything.
+            ForbiddenError: the caller's visibility is restricted.
         """
         return await (await self.engine()).scopes.count(name)
 
     async def scope_id(self, name: str) -> ScopeId:
-        """Return what tells a scope from another one that gets its name."""
+        """Return the id of a scope, which distinguishes it from another one that gets its name."""
         return (await (await self.engine()).scopes.get(name)).scope_id
 
     async def scope_names(self) -> list[str]:
-        """List the names of scopes that are not archived."""
+        """Return the names of scopes that are not archived."""
         listed = (await self.run("list_memory_scopes", {}))["scopes"]
         return sorted((str(one["scope_name"]) for one in listed), key=str.casefold)
 
     async def forget_tagged(self, tag: str, scope: str | None, most: int) -> ForgetResult:
-        """Forget softly all that has a tag, in one scope or everywhere; where that is more than *most*, nothing is done.
+        """Soft-delete all memories with a tag, in one scope or everywhere; if there are more than *most*, do nothing.
 
         Raises:
-            InvalidRequestError: more would go than was shown.
+            InvalidRequestError: there are more than were shown.
         """
         engine = await self.engine()
         with _describing_changes():
@@ -291,23 +291,23 @@ class Queries:
             return await engine.forget.matching(target, ForgetMode.SOFT, agreed=Agreement(most=most))
 
     async def bring_back(self, hidden_at: dt.datetime) -> int:
-        """Bring back what was forgotten at an instant, in whatever scope, and return how many memories that were."""
+        """Restore all memories that were soft-deleted at an instant, in any scope, and return their number."""
         scopes = (await self.engine()).scopes
         return sum([(await scopes.restore(name, hidden_at))[1] for name in await self.scope_names()])
 
     async def move(self, memory_id: str, scope: str) -> Moved:
-        """Put a memory into another scope; it keeps its id, its history and its links.
+        """Move a memory to another scope; it keeps its id, history and links.
 
         Raises:
-            InfiniteMemoryError: it is not there, or the other scope takes nothing; then nothing was changed.
+            InfiniteMemoryError: it does not exist, or the other scope accepts nothing; then nothing was changed.
         """
         return await (await self.engine()).memories.move(MemoryId(memory_id), scope)
 
     async def move_back(self, memory_id: str, scope_id: ScopeId) -> Moved:
-        """Put a memory into the scope of that id, whatever it is called by now.
+        """Move a memory to the scope of that id, whatever its current name.
 
         Raises:
-            InfiniteMemoryError: the scope or the memory is gone; nothing was changed.
+            InfiniteMemoryError: the scope or the memory no longer exists; nothing was changed.
         """
         for scope in await (await self.engine()).scopes.find_by_ids([scope_id]):
             return await self.move(memory_id, scope.name)
@@ -316,7 +316,7 @@ class Queries:
 
 @contextlib.contextmanager
 def _describing_changes() -> Iterator[None]:
-    """Say in the page's words that something changed since it was shown."""
+    """Report in the page's words that something changed since it was shown."""
     try:
         yield
     except ChangedSinceAskedError as exc:

@@ -1,4 +1,4 @@
-"""Templates and static files of the page: read once, escaped always, and sent with their checksum in the address."""
+"""Templates and static files of the page: read once, always escaped, and served with their checksum in the URL."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _YEAR = "public, max-age=31536000, immutable"
 
 
 class Assets:
-    """The files below ``static``, by their names."""
+    """The files below ``static``, by name."""
 
     @property
     def folder(self) -> Path:
-        """Where templates and static files lie."""
+        """The folder of templates and static files."""
         return Path(str(resources.files("infinite_memory.transports.http.page")))
 
     @cached_property
     def files(self) -> dict[str, bytes]:
-        """Every static file's name and what it holds."""
+        """The content of every static file, by name."""
         root = self.folder / "static"
         return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*") if file.is_file()}
 
     def address(self, name: str) -> str:
-        """Return the address of a file; it changes with what the file holds, so a browser may keep it."""
+        """Return the URL of a file; it changes with the content, so browsers may cache it."""
         return f"/page/static/{name}?v={hashlib.sha256(self.files[name]).hexdigest()[:12]}"
 
     def answer(self, name: str, *, is_named: bool) -> Response:
-        """Answer with a file; a browser keeps it where its address names what it holds."""
+        """Answer with a file; browsers cache it if the URL has its checksum."""
         content = self.files.get(name)
         if content is None:
             return PlainTextResponse("there is no such file", 404)
@@ -52,7 +52,7 @@ class Assets:
 
 
 class Templates:
-    """The templates. Everything that they are given is escaped; nothing marks text as safe."""
+    """The templates. All their values are escaped; nothing marks text as safe."""
 
     def __init__(self, assets: Assets) -> None:
         self._environment = Environment(
@@ -66,12 +66,12 @@ class Templates:
         }  # fmt: skip
 
     def render(self, name: str, **values: Any) -> str:
-        """Fill a template in."""
+        """Render a template."""
         return self._environment.get_template(name).render(values)
 
 
 def format_local(instant: str | None, zone: ZoneInfo) -> str:
-    """Write an instant of a reply on the clock of *zone*; an empty text where there is none."""
+    """Format an instant of a reply in the time zone *zone*; an empty text if there is none."""
     if not instant:
         return ""
     local = on_clock(dt.datetime.fromisoformat(instant), zone)
@@ -79,12 +79,12 @@ def format_local(instant: str | None, zone: ZoneInfo) -> str:
 
 
 def format_local_day(instant: str, zone: ZoneInfo) -> str:
-    """Write the day of an instant of a reply on the clock of *zone*."""
+    """Format the day of an instant of a reply in the time zone *zone*."""
     return format_day(on_clock(dt.datetime.fromisoformat(instant), zone))
 
 
 def format_frame(frame: Mapping[str, str | None]) -> str:
-    """Write the stretch of time that was searched; whole days as the first and the last, without the midnight at its end."""
+    """Format the time range that was searched; whole days as the first and the last, without the midnight at its end."""
     start, end = (dt.datetime.fromisoformat(edge) if (edge := frame[name]) else None for name in ("from", "to"))
     if (start is None or start.time() == dt.time.min) and (end is None or end.time() == dt.time.min):
         last = end if end is None or end.date() == dt.date.min else end - dt.timedelta(microseconds=1)
@@ -97,12 +97,12 @@ def format_frame(frame: Mapping[str, str | None]) -> str:
 
 
 def leave_out_midnight(written: str) -> str:
-    """Return an instant as it is shown, without a midnight behind its day: that of a memory of which only the day is known."""
+    """Return a displayed instant without a midnight after its day: that of a memory of which only the day is known."""
     return re.sub(r",? 00:00$", "", written)
 
 
 def format_size(size: float) -> str:
-    """Write a number of bytes."""
+    """Format a number of bytes."""
     for unit in ("bytes", "KiB", "MiB"):
         if size < 1024:
             return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"

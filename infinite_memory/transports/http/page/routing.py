@@ -1,6 +1,6 @@
-"""The table of the page's addresses, and what the views below share: one request with its session, form and answer.
+"""The table of the page's routes, and what the views share: one request with its session, form and answer.
 
-An address is for tokens that are bound to nothing and write, unless its route says otherwise: what nobody thought about is denied.
+By default a route requires an unrestricted token that may write: anything not considered is denied.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ VIEWS = (
     ("/page/duplicates", "Duplicates"), ("/page/backups", "Backups and jobs"), ("/page/health", "Health"),
     ("/page/tokens", "Tokens"), ("/page/import", "Import"),
 )  # fmt: skip
-INVALID = 422  # the one status with an error in it whose answer htmx puts into the page
+INVALID = 422  # the only error status whose answer htmx swaps into the page
 
 
 @dataclass(slots=True)
 class Visit:
-    """One request of somebody who is logged in."""
+    """One request of a logged-in user."""
 
     app: PageApp
     path: str
@@ -51,17 +51,17 @@ class Visit:
 
     @property
     def may_write(self) -> bool:
-        """True if the token changes memories."""
+        """True if the token may change memories."""
         return not self.grant.read_only
 
     @property
     def address(self) -> str:
-        """The address that was asked for, with its query."""
+        """The requested path with its query."""
         return self.path + (f"?{urllib.parse.urlencode(self.query)}" if self.query else "")
 
     @property
     def views(self) -> list[tuple[str, str]]:
-        """The views that the token may come to, by address and name."""
+        """The views that the token may access, by path and name."""
         there = {route.path: route for route in ROUTES if route.method == "GET"}
         return [
             (address, name)
@@ -70,11 +70,11 @@ class Visit:
         ]
 
     def text(self, name: str) -> str:
-        """Return a field of the form or the query, without blanks around it; "" where it is not there."""
+        """Return a field of the form or the query, stripped; "" if it is missing."""
         return (self.form.get(name) or self.query.get(name) or "").strip()
 
     def render(self, template: str, status: int | None = None, **values: Any) -> HTMLResponse:
-        """Answer with a template; what failed is shown in it, beside its field."""
+        """Answer with a template; an error is shown in it, beside its field."""
         if status is None:
             status = INVALID if self.problem is not None else 200
         message = offered = None
@@ -88,21 +88,21 @@ class Visit:
         return HTMLResponse(text, status)
 
     def go(self, path: str, message: str | None = None) -> Response:
-        """Answer that it is done: the next page says so."""
+        """Redirect to *path* after success; the next page shows the message."""
         if message is not None:
             self.session.message = message
         return RedirectResponse(path, 303)
 
 
 PARTS = frozenset({"results.html", "progress.html"})
-"""Templates of a part of a page that is shown already: what is to be said waits for the next whole page, which may be on its way."""
+"""Templates of a part of a page that is shown already: messages wait for the next whole page, which may be on its way."""
 
 View = Callable[[Visit], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
 class PageRoute:
-    """One address and method. ``again`` shows the form once more where what it asked for failed."""
+    """A method and path. ``again`` shows the form again if its request failed."""
 
     method: str
     path: str
@@ -113,7 +113,7 @@ class PageRoute:
     pattern: Any
 
     def match(self, path: str) -> dict[str, str] | None:
-        """Return what stands in *path* for the route's names; None where it is another address."""
+        """Return the path parameters in *path*; None if it does not match."""
         found = self.pattern.match(path)
         return None if found is None else found.groupdict()
 
@@ -124,7 +124,7 @@ ROUTES: list[PageRoute] = []
 def page(
     method: str, path: str, *, whose: Whose = Whose.FULL, writes: bool | None = None, again: View | None = None
 ) -> Callable[[View], View]:
-    """Enter a view into the table; only GET writes nothing, unless *writes* says otherwise."""
+    """Register a view in the table; only GET writes nothing, unless *writes* says otherwise."""
 
     def enter(run: View) -> View:
         is_writing = method != "GET" if writes is None else writes
@@ -135,7 +135,7 @@ def page(
 
 
 def describe_problem(exc: InfiniteMemoryError | None) -> dict[str, Any] | None:
-    """Return what a template shows of an error: the last part of its field's path, and what it says."""
+    """Return an error for a template: the last part of its field's path, and its message."""
     if exc is None:
         return None
     name = exc.field if isinstance(exc, InvalidRequestError) else ""

@@ -1,10 +1,10 @@
-"""Who is logged in to the page: one-time codes, and sessions that a cookie names. Standard library only.
+"""Logins to the page: one-time codes, and sessions identified by a cookie. Standard library only.
 
-A session holds the token that it was opened with and shows it with every request, so a token that is revoked or replaced ends its
-sessions at once. Sessions are in this process alone: a daemon that starts again asks for a login.
+A session stores the token that it was opened with and presents it with every request, so revoking or replacing a token ends its
+sessions at once. Sessions exist in this process only: after a restart of the daemon the user must log in again.
 
-A browser sends the cookies of 127.0.0.1 to every port of it. The cookie is therefore named after the port, and means nothing elsewhere;
-that a program which listens at another port sees it cannot be prevented, so a session ends after `IDLE_S`.
+A browser sends the cookies of 127.0.0.1 to all its ports. The cookie is therefore named after the port, and means nothing elsewhere;
+programs that listen on other ports still see it, which cannot be prevented, so a session ends after `IDLE_S`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CODE_S = 120.0
-"""How long a one-time code opens a session; the browser that `infinite-memory open` starts uses it at once."""
+"""Lifetime of a one-time code; the browser started by `infinite-memory open` uses it at once."""
 
 IDLE_S = 12 * 3600.0
 MAX_SESSIONS = 200
@@ -27,7 +27,7 @@ MAX_UNDO = 20
 
 @dataclass(slots=True)
 class Undo:
-    """What one click did and another undoes: memories forgotten, or moved out of ``back_to`` (a scope's id), or a scope archived, or
+    """The effect of a click that another can undo: memories forgotten, or moved out of ``back_to`` (a scope's id), or a scope archived, or
     all in a scope (or anywhere) forgotten at ``hidden_at``, or one memory changed from ``revision`` on."""
 
     text: str
@@ -40,7 +40,7 @@ class Undo:
 
 @dataclass(slots=True)
 class Session:
-    """One login. ``csrf`` stands in every form of its pages; ``message`` is shown once, by the next page."""
+    """One login. ``csrf`` is in every form of its pages; ``message`` is shown once, by the next page."""
 
     token: str
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
@@ -48,15 +48,15 @@ class Session:
     message: str | None = None
     undo: dict[str, Undo] = field(default_factory=dict)
     offered: str | None = None
-    searched: str | None = None  # the address of the last search, to go back to
+    searched: str | None = None  # the URL of the last search, to go back to
     secret_once: str | None = None
-    verified: dict[str, str] = field(default_factory=dict)  # backups, with the instant when this login found them whole
+    verified: dict[str, str] = field(default_factory=dict)  # backups, with the instant when this login verified them
     tasks: dict[str, Any] = field(default_factory=dict)
     duplicates: tuple[str, list[list[str]]] | None = None
     seen_at: float = 0.0
 
     def offer_undo(self, undo: Undo) -> None:
-        """Let the next page offer to bring back what went; the oldest offers are given up."""
+        """Offer an undo on the next page; the oldest offers are dropped."""
         self.offered = secrets.token_hex(8)
         self.undo[self.offered] = undo
         while len(self.undo) > MAX_UNDO:
@@ -64,7 +64,7 @@ class Session:
 
 
 class PageSessions:
-    """The codes and sessions of one server."""
+    """The one-time codes and sessions of one server."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -73,7 +73,7 @@ class PageSessions:
         self.used_at = clock()
 
     def make_code(self, token: str) -> str:
-        """Return a code that opens one session with *token*, once and soon."""
+        """Return a one-time code that opens a session with *token* and expires soon."""
         now = self._clock()
         self._codes = {key: entry for key, entry in self._codes.items() if entry[0] > now}
         code = secrets.token_urlsafe(32)
@@ -82,12 +82,12 @@ class PageSessions:
         return code
 
     def take_code(self, code: str) -> str | None:
-        """Return the token of a code, which opens nothing after that; None where it is unknown, spent or too old."""
+        """Return the token of a code and invalidate the code; None if it is unknown, used or expired."""
         until, token = self._codes.pop(_digest(code), (0.0, ""))
         return token if until > self._clock() else None
 
     def open(self, token: str) -> tuple[str, Session]:
-        """Open a session; returns what its cookie holds."""
+        """Open a session; return the value of its cookie."""
         key = secrets.token_urlsafe(32)
         session = self._sessions[_digest(key)] = Session(token, seen_at=self._clock())
         if len(self._sessions) > MAX_SESSIONS:
@@ -95,13 +95,13 @@ class PageSessions:
         return key, session
 
     def _choose(self) -> str:
-        """Choose the session that ends for a new one: of the token that has most, that which rested longest. None logs out another."""
+        """Choose the session to end for a new one: the least recently used of the token that has most, so that no token logs out others."""
         [(token, _)] = Counter(session.token for session in self._sessions.values()).most_common(1)
         own = [digest for digest, session in self._sessions.items() if session.token == token]
         return min(own, key=lambda digest: self._sessions[digest].seen_at)
 
     def find(self, key: str) -> Session | None:
-        """Return the session that a cookie names; None where there is none, or it was not used for too long."""
+        """Return the session of a cookie; None if there is none, or it has expired."""
         digest, now = _digest(key), self._clock()
         session = self._sessions.get(digest)
         if session is None:
@@ -113,7 +113,7 @@ class PageSessions:
         return session
 
     def touch(self) -> None:
-        """Note that somebody has a page open."""
+        """Record that a page is open."""
         self.used_at = self._clock()
 
     def close(self, key: str) -> None:
@@ -122,5 +122,5 @@ class PageSessions:
 
 
 def _digest(text: str) -> str:
-    """Return what is kept of a code or cookie, so that looking it up tells nothing by its time."""
+    """Return the hash under which a code or cookie is stored, so that the timing of a lookup reveals nothing."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,8 +1,8 @@
-"""A file that is dropped onto the page: written into a folder of its own in the home, from where `import_memory` reads it.
+"""A file dropped onto the page: written into its own folder in the home, from where `import_memory` reads it.
 
-It is a copy that this program made, so it goes once it is in or put away; one that somebody left lying goes with the first file that
-comes a day later, and with the data (`uninstall`). Why not among the folders for imports: what lies there others have put there, links
-and folders too, and an upload would be written, and something of theirs be removed, where those lead.
+It is a copy made by this program, so it is removed once it is imported or discarded; an abandoned one is removed when the first file
+a day later arrives, and with the data (`uninstall`). Why not in the import folders: their content belongs to others, links
+and folders too, and an upload could be written, and something of theirs removed, where those point.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from infinite_memory.transports.http.page.app import PageApp
 
 MAX_BYTES = 2 << 30
-MAX_AGE_S = 86_400.0  # of a file that nobody imported
-MAX_NAME_BYTES = 200  # of UTF-8: file systems take 255
-LOOK_AGAIN_BYTES = 16 << 20  # after so many it is seen whether the disk has room for as many more
-CHUNK_S = 30.0  # a browser that sends nothing for so long has gone
+MAX_AGE_S = 86_400.0  # of a file that was not imported
+MAX_NAME_BYTES = 200  # of UTF-8: file systems allow 255
+LOOK_AGAIN_BYTES = 16 << 20  # after so many bytes it is checked whether the disk has room for as many more
+CHUNK_S = 30.0  # a browser that sends nothing for so long has disconnected
 _UNSAFE = re.compile(r"[^\w.\- ]+")
 
 
 def to_file_name(name: str) -> str:
-    """Return a plain name of a file: no folders, no controls, nothing hidden."""
+    """Return a plain file name: no folders, no control characters, not hidden."""
     plain = _UNSAFE.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip(" .")
     end = plain.encode()[-MAX_NAME_BYTES:].decode(errors="ignore")
     return end.lstrip(" .") or "upload"
 
 
 def get_folder(app: PageApp) -> Path:
-    """Return where files lie that were dropped onto the page."""
+    """Return the folder of files dropped onto the page."""
     return app.services.home / UPLOADS
 
 
 def make_place(uploads: Path) -> Path:
-    """Make a new folder for one file.
+    """Create a new folder for one file.
 
     Raises:
-        InvalidRequestError: it cannot be made, or the folder of uploads is a link or somebody else's.
+        InvalidRequestError: it cannot be created, or the upload folder is a link or owned by another user.
     """
     try:
         make_own_folder(uploads)
@@ -64,7 +64,7 @@ def make_place(uploads: Path) -> Path:
 
 
 def remove_upload(path: Path) -> None:
-    """Remove a file that was dropped, and its folder."""
+    """Remove an uploaded file, and its folder."""
     if _is_place(path.parent):
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def remove_upload(path: Path) -> None:
 
 
 def remove_old(uploads: Path) -> None:
-    """Remove what was left lying of what this program made; no link is followed, and what else lies there stays."""
+    """Remove abandoned uploads; links are not followed, and other files stay."""
     before = time.time() - MAX_AGE_S
     with contextlib.suppress(OSError):
         for place in filter(_is_place, uploads.iterdir()):
@@ -89,7 +89,7 @@ def _remove_place(place: Path, files: list[Path]) -> None:
 
 
 def _is_place(path: Path) -> bool:
-    """True for a folder of one upload; not for a link to one."""
+    """True for the folder of one upload; not for a link to one."""
     try:
         return UPLOAD_NAME.fullmatch(path.name) is not None and stat.S_ISDIR(path.lstat().st_mode)
     except OSError:
@@ -97,10 +97,10 @@ def _is_place(path: Path) -> bool:
 
 
 async def store_upload(uploads: Path, scope: Scope, receive: Receive) -> Response:
-    """Write the body into a new file; answers with its place and name.
+    """Write the body into a new file; return its path and name.
 
     Raises:
-        InvalidRequestError: it is too large, or did not arrive whole, or the disk has no room; nothing is left of it.
+        InvalidRequestError: it is too large or incomplete, or the disk is full; nothing of it remains.
     """
     named = urllib.parse.parse_qs(scope["query_string"].decode("latin-1")).get("name", [""])[0]
     place = await asyncio.to_thread(make_place, uploads)

@@ -1,4 +1,4 @@
-"""Long work that a view began: it goes on whatever becomes of the browser, and a view shows how far it is."""
+"""Long work started by a view: it continues without the browser, and a view shows its progress."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_KEPT = 20
 
 @dataclass(slots=True)
 class LongWork:
-    """One piece of work. ``says`` tells what it did once it is done, ``failure`` why it is not; ``back`` is the view to return to."""
+    """One piece of work. ``says`` is its result once it is done, ``failure`` why it failed; ``back`` is the view to return to."""
 
     title: str
     back: str
@@ -34,23 +34,23 @@ class LongWork:
 
     @property
     def address(self) -> str:
-        """Where the view of it is."""
+        """The URL of its view."""
         return f"/page/progress/{self.key}"
 
     def progress(self, done: int, total: int) -> None:
-        """Note how far it is."""
+        """Report progress."""
         self.done, self.total = done, total
 
     @property
     def is_over(self) -> bool:
-        """True if nothing goes on any more."""
+        """True if it has ended."""
         return self.says is not None or self.failure is not None
 
 
 def begin(
     session: Session, finishing: Finishing, title: str, back: str, run: Callable[[Progress], Awaitable[str]]
 ) -> str:
-    """Begin work; returns the address of the view that shows it. *run* returns what it says when it is done."""
+    """Start work; return the URL of the view that shows it. *run* returns the message for when it is done."""
     work = LongWork(title, back)
 
     async def carry() -> None:

@@ -1,4 +1,4 @@
-"""The views. Importing this enters them into the table of `routing`; each module is one view, with a template of its name."""
+"""The views. Importing this registers them in the table of `routing`; each module is one view, with a template of its name."""
 
 from infinite_memory.transports.http.page.views import (
     account,

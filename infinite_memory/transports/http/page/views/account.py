@@ -1,4 +1,4 @@
-"""Whose memories are shown, where the token of the login is bound to several users."""
+"""Selects whose memories are shown, if the token of the login is bound to several users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backups and jobs: what there is, when it runs and how it went; making, verifying and restoring."""
+"""Backups and jobs: a list with schedules and results; creating, verifying and restoring."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def verify(visit: Visit) -> Response:
 
 
 async def show_restore(visit: Visit) -> Response:
-    """Show what a restore would do, each way."""
+    """Show the effect of a restore, in each mode."""
     file = _file(visit)
     previews: list[Json] = []
     for mode, title in MODES.items():
@@ -104,10 +104,10 @@ async def restore(visit: Visit) -> Response:
 
 
 def _file(visit: Visit) -> str:
-    """Return the name of a backup of the folder; no path is taken from a form.
+    """Return the name of a backup in the folder; a form cannot name a path.
 
     Raises:
-        InvalidRequestError: none is named.
+        InvalidRequestError: no backup is named.
     """
     file = visit.text("file")
     if not file or "/" in file or "\\" in file:

@@ -1,4 +1,4 @@
-"""Duplicates: groups of memories that say the same, side by side; one is kept and the others are forgotten, which can be undone."""
+"""Duplicates: groups of memories with the same text, side by side; one is kept and the others are forgotten, which can be undone."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from infinite_memory.transports.http.page.sessions import Session, Undo
 
 LIST = "/page/duplicates"
 KINDS = {"deduplicate": "equal texts", "merge_similar": "nearly the same words"}
-GROUPS = 10  # of a page
-MAX_SHOWN = 20  # memories of a group; the others come once these are dealt with
-SOON_S = 1.0  # a look that is done by then shows no progress first
+GROUPS = 10  # on one page
+MAX_SHOWN = 20  # memories of a group; the others follow once these are dealt with
+SOON_S = 1.0  # a scan that is done by then shows no progress first
 
 
 async def show_duplicates(visit: Visit) -> Response:
-    """Show a page of the groups that the last look found, as far as they are still there."""
+    """Show a page of the groups that the last scan found, if they still exist."""
     found = visit.session.duplicates
     kind, every = found if found is not None else ("deduplicate", [])
     offset = _get_offset(visit, len(every))
@@ -41,7 +41,7 @@ page("GET", LIST)(show_duplicates)
 
 
 def _get_offset(visit: Visit, total: int) -> int:
-    """Return where the page begins that is asked for: at a whole page, and not after the last."""
+    """Return the offset of the requested page: a whole page, and not after the last."""
     given = visit.text("offset")
     offset = int(given) if given.isdecimal() and given.isascii() and len(given) < 9 else 0
     return min(offset, max(0, total - 1)) // GROUPS * GROUPS
@@ -95,7 +95,7 @@ async def keep_one(visit: Visit) -> Response:
 
 
 def _remove_from_groups(session: Session, gone: set[str]) -> None:
-    """Take memories out of the groups that are shown; a group of one is none."""
+    """Remove memories from the groups that are shown, and groups with one memory left."""
     if session.duplicates is not None:
         kind, groups = session.duplicates
         rest = ([one for one in group if one not in gone] if not gone.isdisjoint(group) else group for group in groups)

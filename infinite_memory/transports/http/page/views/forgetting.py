@@ -1,4 +1,4 @@
-"""Forgetting: one memory, or what has a tag or says something; undo, and what was forgotten and can be brought back."""
+"""Forgetting: one memory, or those with a tag or certain words; undo, and the list of forgotten memories that can be restored."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Json = dict[str, Any]
 FORGOTTEN = "/page/forgotten"
 NEWEST = 50  # memories whose tags are offered
 SHOWN = 200  # memories whose texts are shown before they are forgotten
-MAX_DIGITS = 12  # of the number that was counted
-STEP = 50  # forgotten memories of a page
+MAX_DIGITS = 12  # of the number of memories
+STEP = 50  # forgotten memories on one page
 
 
 async def show_forget(visit: Visit) -> Response:
-    """Show what would be forgotten."""
+    """Show which memories would be forgotten."""
     reply = await read_memory(visit)
     memory = reply["memory"]
     revisions = len(reply["revisions"]) + reply.get("older_revisions", 0)
@@ -48,7 +48,7 @@ async def forget(visit: Visit) -> Response:
 
 
 async def show_forget_many(visit: Visit) -> Response:
-    """Show what a tag, a scope or words would forget."""
+    """Show which memories a tag, a scope or words would forget."""
     target = {name: visit.text(name) for name in ("tag", "scope", "query") if visit.text(name)}
     found: Json | None = None
     if visit.problem is None and target and set(target) != {"scope"}:
@@ -61,7 +61,7 @@ async def show_forget_many(visit: Visit) -> Response:
         visit.problem = InvalidRequestError("scope", "names a whole scope: give a tag or words too, or use Scopes")
     scopes = await visit.queries.scope_names()
     newest: list[Json] = []
-    if found is None:  # a tag is still to be chosen
+    if found is None:  # no tag is chosen yet
         newest = (await visit.queries.run("list_memories", {"scope": "ALL", "limit": NEWEST}))["results"]
     tags = dict.fromkeys(tag for memory in newest for tag in memory["tags"])
     asked = {"tag": "", "scope": "", "query": ""} | target
@@ -139,7 +139,7 @@ async def undo(visit: Visit) -> Response:
 
 
 async def show_forgotten(visit: Visit) -> Response:
-    """List what was forgotten, latest first, whoever forgot it."""
+    """List forgotten memories, latest first, whoever forgot them."""
     cursor = {"cursor": visit.text("cursor")} if visit.text("cursor") else {}
     listed = await visit.queries.run("list_memories", {"scope": "ALL", "forgotten": True, "limit": STEP} | cursor)
     more = listed["next_cursor"]

@@ -1,4 +1,4 @@
-"""Health: whether everything works and what to do where it does not, the sizes of things, and every setting with who set it."""
+"""Health: the status of each component with advice, sizes, and every setting with its origin."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from infinite_memory.transports.http.page.routing import Visit, page
 
 Json = dict[str, Any]
 
-FREE_BYTES = 500 * 1024 * 1024  # with less the doctor worries, too
+FREE_BYTES = 500 * 1024 * 1024  # below this `doctor` warns, too
 MIB = 1 << 20
 LIST = "/page/health"
 TITLES = {"mongodb": "database", "sidecar": "index files", "index": "index and database"}
-"""How a check is called where its own name is a word of ours."""
+"""Titles of checks whose own names are internal terms."""
 REMEDIES = {
     "mongodb": "Look into the log; `infinite-memory doctor` says more. A server of your own is named by mongodb.uri.",
     "model": "`infinite-memory setup` makes the model ready. Memories are stored meanwhile and embedded later.",
@@ -119,7 +119,7 @@ def _check_home(home: Path) -> list[Json]:
 
 
 def list_settings(visit: Visit) -> list[Json]:
-    """List every setting with who set it; secrets are hidden."""
+    """Return every setting with its origin; secrets are hidden."""
     config, known = visit.app.services.config, known_settings()
     return [
         {"name": name, "value": known[name].display(value), "set_by": config.origins.get(name, "default"), "about": known[name].about}

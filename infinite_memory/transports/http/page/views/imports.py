@@ -1,4 +1,4 @@
-"""Import: a file is dropped or chosen, looked at in a dry run, then imported with progress."""
+"""Import: a file is dropped or chosen, checked in a dry run, then imported with progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADDRESS = "/page/import"
 
 
 async def show_import(visit: Visit) -> Response:
-    """Show where to drop a file; of one that has arrived, what an import would add."""
+    """Show the drop area; for an uploaded file, what an import would add."""
     file, preview = visit.text("file"), None
     if file and visit.problem is None:
         try:
@@ -65,10 +65,10 @@ async def discard(visit: Visit) -> Response:
 
 
 def _path(visit: Visit) -> Path:
-    """Return where the file lies that the form names.
+    """Return the path of the file that the form names.
 
     Raises:
-        InvalidRequestError: it is none that was sent here.
+        InvalidRequestError: it was not uploaded here.
     """
     folder, _, name = visit.text("file").partition("/")
     if UPLOAD_NAME.fullmatch(folder) is None or to_file_name(name) != name:

@@ -1,4 +1,4 @@
-"""One memory: what it says and said, where it is tied to others, and the forms that change and move it."""
+"""One memory: its text and versions, its links and facts, and the forms that change and move it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from infinite_memory.transports.http.page.sessions import Undo
 
 Json = dict[str, Any]
 
-MAX_COMPARED = 300  # words, or lines, that are compared with as many: a second at most, in a thread
+MAX_COMPARED = 300  # words or lines that are compared with as many: takes a second at most, in a thread
 BESIDE_CHANGES = frozenset(
     {"text", "revision", "number", "updated_at", "created_at", "moved_at", "memory_id", "occurrences", "says_otherwise"}
 )
@@ -28,7 +28,7 @@ _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
 def address(memory_id: str, beside: str = "") -> str:
-    """Return the address of a memory's view, or of one beside it."""
+    """Return the URL of a memory's view, or of a page below it."""
     return f"/page/memories/{urllib.parse.quote(memory_id, safe='')}{beside}"
 
 
@@ -40,7 +40,7 @@ async def show_memory(visit: Visit) -> Response:
     older = reply.get("older_revisions", 0)
     if "before" not in visit.query:
         versions = [*versions, memory]
-    # People count the versions that they see; a revision counts the memory's own upkeep too, such as a vector that came later.
+    # Users count the versions that they see; a revision also counts internal changes, such as a vector that was added later.
     versions = [
         version | {"number": older + index, "says_otherwise": bool(build_changes(version, memory))}
         for index, version in enumerate(versions, 1)
@@ -58,7 +58,7 @@ async def show_memory(visit: Visit) -> Response:
 
 
 async def show_edit(visit: Visit) -> Response:
-    """Show the form that changes a memory; what was typed stays where something was wrong with it."""
+    """Show the form that changes a memory; after an error it keeps what was typed."""
     memory = (await read_memory(visit))["memory"]
     fields = {name: memory.get(name) for name in FIELDS}
     values = {"content": memory["text"], "tags": ", ".join(memory["tags"])} | {
@@ -117,17 +117,17 @@ async def bring_back_version(visit: Visit) -> Response:
 
 
 async def restore_version(visit: Visit, memory_id: str, number: str, *, last: bool = False) -> int | None:
-    """Bring back text, tags and fields of an earlier version of a memory; its scope stays.
+    """Restore text, tags and fields of an earlier version of a memory; its scope stays.
 
     Args:
-        last: The version has to be the last but one: nobody changed the memory since.
+        last: Require the version to be the last but one: the memory was not changed since.
 
     Returns:
-        The memory's revision until now; None where nothing differs.
+        The memory's revision before; None if nothing differs.
 
     Raises:
         InvalidRequestError: there is no such version, or it is not the last but one.
-        MemoryChangedError: it was changed at this very moment.
+        MemoryChangedError: it was changed concurrently.
     """
     if not number.isdecimal() or len(number) > 9:
         raise InvalidRequestError("revision", "is the number of no version")
@@ -145,17 +145,17 @@ async def restore_version(visit: Visit, memory_id: str, number: str, *, last: bo
 
 
 def _changed_meanwhile(visit: Visit, memory: Json) -> InvalidRequestError:
-    """Return what is said where somebody else changed a memory; sent once more, the form replaces what they wrote."""
+    """Return the message for a concurrent change; submitting the form again overwrites it."""
     visit.form["revision"] = str(memory["revision"])
     says = f"was changed meanwhile; it now says {memory['text']!r}. Save again to replace that by what stands here"
     return InvalidRequestError("content", says)
 
 
 def _changed_metadata(visit: Visit, memory: Json) -> Json:
-    """Return what the form changes beside text and tags.
+    """Return the metadata fields that the form changes.
 
     Raises:
-        InvalidRequestError: a field was emptied that cannot be taken away again.
+        InvalidRequestError: a field was emptied that cannot be removed.
     """
     changes: Json = {}
     for name in FIELDS:
@@ -169,17 +169,17 @@ def _changed_metadata(visit: Visit, memory: Json) -> Json:
 
 
 def _sent_by_area(text: str) -> str:
-    """Return what a browser sends back of a text that nobody touched, as `app` reads it: ends of lines are line feeds."""
+    """Return what a browser sends for an untouched text area, as `app` reads it: line ends are line feeds."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _sent_by_line(value: str) -> str:
-    """Return what a browser sends back of a value in one line, as `Visit.text` reads it: without ends of lines, trimmed."""
+    """Return what a browser sends for an untouched single-line input, as `Visit.text` reads it: without line breaks, stripped."""
     return value.replace("\r", "").replace("\n", "").strip()
 
 
 async def show_move(visit: Visit) -> Response:
-    """Show where a memory can be moved to."""
+    """Show the scopes that a memory can be moved to."""
     memory = (await read_memory(visit))["memory"]
     scopes = [name for name in await visit.queries.scope_names() if name != memory["scope"]]
     return visit.render("move.html", memory=memory, scopes=scopes)
@@ -209,17 +209,17 @@ async def move(visit: Visit) -> Response:
 
 
 async def read_memory(visit: Visit) -> Json:
-    """Return the memory that an address names, with its earlier versions.
+    """Return the memory named by the path, with its earlier versions.
 
     Raises:
-        MemoryNotFoundError: there is none, or it is not seen.
+        MemoryNotFoundError: it does not exist, or is not visible.
     """
     page = {"before_revision": before} if (before := visit.text("before")) else {}
     return await visit.queries.run("get_memory", {"memory_id": visit.params["memory_id"]} | page)
 
 
 async def _compare(versions: list[Json]) -> list[Json]:
-    """Return versions of a memory, newest first, each with what differs from the one before."""
+    """Return versions of a memory, newest first, each with its differences from the previous one."""
     if not versions:
         return []
     return await asyncio.to_thread(
@@ -237,7 +237,7 @@ async def _compare(versions: list[Json]) -> list[Json]:
 
 
 def _changes(old: Json, new: Json) -> list[str]:
-    """Return what changed beside the text, a line for each field."""
+    """Return the changes of other fields than the text, one line each."""
     names = sorted((old.keys() | new.keys()) - BESIDE_CHANGES)
     return [
         f"{name}: {_said(old.get(name))} → {_said(new.get(name))}" for name in names if old.get(name) != new.get(name)
@@ -249,10 +249,10 @@ def _said(value: Any) -> str:
 
 
 def diff(old: str, new: str) -> list[tuple[str, str]]:
-    """Return *new* and what went of *old* as stretches: ``same``, ``del`` or ``ins``.
+    """Return *new* and the removed parts of *old* as segments: ``same``, ``del`` or ``ins``.
 
-    Compared by words between the first difference and the last, where these are `MAX_COMPARED` words at most; else by lines, within
-    the same bound; else that stretch is shown as replaced. Without a bound a hostile text takes hours: the time grows with the cube.
+    Compared by words between the first difference and the last, if these are at most `MAX_COMPARED` words; else by lines, within
+    the same bound; else that part is shown as replaced. Without a bound a hostile text takes hours: the time grows with the cube.
     """
     for split in (_WORDS.findall, _split_lines):
         before, after = split(old), split(new)
@@ -278,7 +278,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _count_equal(before: Sequence[str], after: Sequence[str]) -> int:
-    """Count the first parts that are the same."""
+    """Return the length of the common prefix."""
     return next(
         (at for at, (old, new) in enumerate(zip(before, after, strict=False)) if old != new),
         min(len(before), len(after)),

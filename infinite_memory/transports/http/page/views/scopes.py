@@ -1,4 +1,4 @@
-"""Scopes: listed with what is in them, made, renamed, merged, archived and deleted, each after a look at what would happen."""
+"""Scopes: listed with their contents, created, renamed, merged, archived and deleted, each after a preview."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from infinite_memory.transports.http.page.sessions import Undo
 Json = dict[str, Any]
 
 LIST = "/page/scopes"
-SHOWN = 10  # memories of a look at what would move
+SHOWN = 10  # memories in the preview of a move
 ALWAYS_THERE = "Global"
 
 
@@ -45,7 +45,7 @@ async def create(visit: Visit) -> Response:
 
 
 async def show_scope(visit: Visit) -> Response:
-    """Show the forms that change one scope, with what merging and deleting would do."""
+    """Show the forms that change one scope, with previews of merging and deleting."""
     name = visit.text("name")
     rows = await visit.queries.list_scopes()
     row = next((row for row in rows if row["scope_name"] == name), None)
@@ -136,10 +136,10 @@ async def delete(visit: Visit) -> Response:
 
 
 def _shown(visit: Visit, *names: str) -> Agreement:
-    """Return which scopes the page was about, whatever is called so by now."""
+    """Return the ids of the scopes that the page showed, whatever has their names by now."""
     return Agreement(scopes=tuple(ScopeId(visit.text(name)) for name in names or ("scope_id",)))
 
 
 def address(name: str) -> str:
-    """Return the address of a scope's forms."""
+    """Return the URL of a scope's forms."""
     return f"/page/scope?{urllib.parse.urlencode({'name': name})}"

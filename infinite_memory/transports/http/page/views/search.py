@@ -1,4 +1,4 @@
-"""Search: by meaning and words with any filter, while the question is typed; without a question the newest memories."""
+"""Search: by meaning and words with any filter, while the question is typed; the newest memories if there is no question."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ NARROWED_BY = {
     "mode": "found by",
     "min_confidence": "confidence from",
 }
-"""What narrows a search beside the time, and the word before it."""
-STEP = 20  # results of a page
+"""Filters other than the time, with their labels."""
+STEP = 20  # results on one page
 MAX_RESULTS = 200
 CANDIDATES = 5  # memories among which one is picked by its words
-MAX_CHARS = 40_000  # of all texts of a page
+MAX_CHARS = 40_000  # of all texts on a page
 PARTS = (
     ("meaning", "meaning"),
     ("words", "words"),
@@ -57,7 +57,7 @@ _SAYS = {
     "exact_phrase": "it says the question letter for letter",
     "conversation": "its conversation is about the question",
 }
-"""What stands for a part of a score that is more than nothing."""
+"""Labels of the parts of a score that are not zero."""
 
 
 @page("GET", "/", whose=Whose.ANY)
@@ -103,7 +103,7 @@ async def show_why(visit: Visit) -> Response:
 
 
 async def find(visit: Visit) -> Json:
-    """Return what a form finds, or what is wrong with it, for a template."""
+    """Return the results of a form, or its error, for a template."""
     visit.session.searched = _address(visit, "/", {})
     found: Json = {"results": [], "note": None, "time_frame": None, "scopes_searched": [], "total": None, "more": None,
                    "timed": None, "other_year": None, "narrowed": _name_filter(visit)}  # fmt: skip
@@ -135,10 +135,10 @@ async def _recall(visit: Visit) -> Json:
 
 
 async def _find_time(visit: Visit) -> Json | None:
-    """Return the words of time that the question itself has, and the address that narrows it by them; None where time is set.
+    """Return the time expression in the question, and the URL that filters by it; None if the time is set.
 
-    What is from then is counted, and the same days of another year are named beside it where it is those that may be meant: "last
-    March" said in November is of this year for one and of the last for another.
+    Memories of that time are counted, and the same days of another year are offered if those may be meant: "last
+    March" said in November is in this year for some people and in the last for others.
     """
     if visit.text("time") or (found := await visit.queries.find_time_words(visit.text("q"))) is None:
         return None
@@ -155,13 +155,13 @@ async def _find_time(visit: Visit) -> Json | None:
 
 
 async def _count_at(visit: Visit, time_words: str) -> int:
-    """Count what the form's filter lets through of a time in words."""
+    """Count the memories that match the form's filter and a time expression."""
     filter_ = _request(visit)["filter"] | {"time_query": time_words}
     return int((await visit.queries.run("list_memories", {"filter": filter_, "limit": 1}))["total"])
 
 
 def _name_days(span: TimeRange, zone: ZoneInfo) -> str | None:
-    """Name a stretch of time in words that are read as it again: a month, a day, or the first day and the last; None where it is open."""
+    """Return words that parse to the same time range: a month, a day, or the first day and the last; None if it is open-ended."""
     if span.start is None or span.end is None:
         return None
     return name_days(on_clock(span.start, zone), on_clock(span.end, zone))
@@ -170,9 +170,9 @@ def _name_days(span: TimeRange, zone: ZoneInfo) -> str | None:
 async def _find_other_year(
     visit: Visit, words: str, frame: Json | None, ways: Iterable[int], changes: Json | None = None
 ) -> Json | None:
-    """Return the same days in the first of the years *ways* after the one that was read (before it: below 0) that has something.
+    """Return the same days in the first of the years *ways*, counted from the one that was read, that has memories.
 
-    None where *words* name the year, nothing is of those days either, or no time was read.
+    None if *words* name the year, those days have no memories either, or no time was read.
     """
     if frame is None:
         return None
@@ -208,7 +208,7 @@ def _common(reply: Json) -> Json:
 
 
 def _request(visit: Visit) -> Json:
-    """Return the form as the fields of a command; without a scope everything that is seen is searched."""
+    """Return the form as the fields of a command; without a scope everything visible is searched."""
     filter_: Json = {"scope": visit.text("scope") or "ALL"}
     for name, field in (("tags", "tags"), ("time", "time_query"), ("speaker", "speaker"), ("source", "source")):
         if value := visit.text(name):
@@ -222,7 +222,7 @@ def _request(visit: Visit) -> Json:
 
 
 def _name_filter(visit: Visit) -> list[tuple[str, str]]:
-    """Return what narrows the results, as words and values for the line above them."""
+    """Return the active filters, as labels and values for the line above the results."""
     mode = visit.text("mode")
     values = {name: visit.text(name) for name in NARROWED_BY} | {
         "mode": MODES.get(mode, "") if mode != "hybrid" else ""
@@ -246,11 +246,11 @@ def _address(visit: Visit, path: str, changes: Json) -> str:
 
 
 def to_parts(explain: Json) -> Json:
-    """Return an explanation as rows of a table, and what it says beside them."""
+    """Return an explanation as rows of a table, and the text beside them."""
     rows = [(label, explain[name]) for name, label in PARTS]
     words = sorted(explain.get("by_word", {}).items(), key=lambda pair: -pair[1])
     beside = [(name.replace("_", " "), explain[name]) for name in ("rank", "cosine", "rerank_score") if name in explain]
-    named = ", ".join(f"\u2068{word}\u2069" for word, _ in words)  # each keeps its own direction of writing
+    named = ", ".join(f"\u2068{word}\u2069" for word, _ in words)  # each is isolated in its own writing direction
     says = [
         says + (f" ({named})" if name == "words" and named else "")
         for name, says in _SAYS.items()
@@ -267,7 +267,7 @@ def _with_parts(result: Json) -> Json:
 
 
 def mark(text: str, excerpt: str, words: Iterable[str]) -> list[Segment]:
-    """Divide a text into stretches, of which those that matched are marked: the words, else the passage that was nearest."""
+    """Split a text into segments, with the matching ones marked: the words, else the nearest passage."""
     named = [re.escape(word) for word in words if word]
     if named:
         pattern = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(named, key=len, reverse=True))})(?!\w)", re.IGNORECASE)

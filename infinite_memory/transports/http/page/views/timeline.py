@@ -1,7 +1,7 @@
-"""Timeline: how many memories there are in each year, month and day; of a month, week or day also which, with conversations as threads.
+"""Timeline: the number of memories in each year, month and day; for a month, week or day also the memories, with conversations as threads.
 
-Counts are of one pass over the index whatever their number (`Engine.count_by_time`). The bars are drawn here as SVG, and every bar is a
-link with its number in words: a chart library draws on a canvas, which neither a keyboard nor a screen reader reaches.
+All counts take one pass over the index (`Engine.count_by_time`). The bars are drawn here as SVG, and every bar is a
+link with its number in words: a chart library draws on a canvas, which is not accessible to keyboards or screen readers.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ WIDTH, HEIGHT, HEADROOM, LABELS = (
     30,
     34,
 )  # of the chart: its bars, with room for numbers above and names below
-MIN_STEP = 30  # units between bars from which on each bears its number
-MIN_PHONE_STEP = 60  # the same where letters are large: a phone shows the chart at a third of its width
+MIN_STEP = 30  # units between bars from which on each has its number
+MIN_PHONE_STEP = 60  # the same if letters are large: a phone shows the chart at a third of its width
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A stretch of time that has a bar: from its first day up to the first day of the next."""
+    """The time range of one bar: from its first day up to the first day of the next."""
 
     first: dt.date
     label: str
@@ -70,10 +70,10 @@ async def show_timeline(visit: Visit) -> Response:
 
 
 def parse_span(named: str) -> tuple[dt.date, dt.date] | None:
-    """Return the first day of what is named, and the first after it; None for all of time.
+    """Return the first day of a named period, and the first day after it; None for all time.
 
     Raises:
-        InvalidRequestError: it is none of the forms.
+        InvalidRequestError: it has none of the formats.
     """
     if not named:
         return None
@@ -101,7 +101,7 @@ def parse_span(named: str) -> tuple[dt.date, dt.date] | None:
 async def _find_periods(
     visit: Visit, named: str, scope: str | None, span: tuple[dt.date, dt.date] | None
 ) -> tuple[list[Period], Json | None]:
-    """Return the periods that get a bar; and of a month, a week or a day the memories themselves."""
+    """Return the periods of the bars; for a month, a week or a day also the memories."""
     if span is None:
         years = await visit.queries.find_years(scope)
         if years is None:
@@ -159,7 +159,7 @@ def _address(named: str, scope: str, cursor: str | None = None) -> str:
 
 
 def _shift(named: str, span: tuple[dt.date, dt.date], way: int) -> str:
-    """Name the stretch of the same length before or after one."""
+    """Return the name of the next or previous period of the same length."""
     day = span[1] if way > 0 else span[0] - dt.timedelta(days=1)
     if "W" in named:
         return f"{day:%G-W%V}"
@@ -167,7 +167,7 @@ def _shift(named: str, span: tuple[dt.date, dt.date], way: int) -> str:
 
 
 def _name_shifted(named: str, span: tuple[dt.date, dt.date], way: int, scope: str) -> tuple[str, str]:
-    """Return what the stretch beside one is called, and its address."""
+    """Return the title of the adjacent period, and its URL."""
     shifted = _shift(named, span, way)
     day = (parse_span(shifted) or span)[0]
     if "W" in shifted:
@@ -177,7 +177,7 @@ def _name_shifted(named: str, span: tuple[dt.date, dt.date], way: int, scope: st
 
 
 def _trail(named: str, scope: str) -> list[tuple[str, str]]:
-    """Name what a stretch lies in, widest first."""
+    """Return the periods that contain one, widest first."""
     span = parse_span(named)
     trail = [("All years", _address("", scope))]
     if span is None:
@@ -194,7 +194,7 @@ def _trail(named: str, scope: str) -> list[tuple[str, str]]:
 
 
 def _to_threads(results: Sequence[Json]) -> list[list[Json]]:
-    """Put memories that follow each other in one conversation together."""
+    """Group consecutive memories of one conversation."""
     threads: list[list[Json]] = [[result] for result in results[:1]]
     for before, one in pairwise(results):
         talk = one.get("conversation_id")

@@ -1,4 +1,4 @@
-"""Tokens for programs that come by HTTP: made, listed, replaced, revoked. A token is shown once."""
+"""Tokens for HTTP clients: created, listed, replaced, revoked. A token is shown once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIST = "/page/tokens"
 
 
 async def show_tokens(visit: Visit) -> Response:
-    """List the tokens; one that was made or replaced a moment ago is shown with its secret."""
+    """List the tokens; one that was just created or replaced is shown with its secret."""
     listed = (await visit.queries.manage_tokens("list", {}))["tokens"]
     secret, visit.session.secret_once = visit.session.secret_once, None
     return visit.render(

@@ -1,4 +1,4 @@
-"""How far long work is."""
+"""Progress of long work."""
 
 from __future__ import annotations
 
