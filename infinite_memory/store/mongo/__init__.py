@@ -1,1 +1,1 @@
-"""The store on MongoDB. The drivers have their home here."""
+"""The MongoDB implementation of the store; the only package that imports the drivers."""

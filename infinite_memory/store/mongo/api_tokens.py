@@ -1,7 +1,7 @@
-"""`ApiTokens` on MongoDB: a document for each in ``tokens``, by its id.
+"""`ApiTokens` on MongoDB: one document per token in ``tokens``, keyed by id.
 
-Version 0.1.0 wrote the names of scopes into ``scopes``; ``scope_ids`` has counted since. A token that was bound to scopes keeps something
-in ``scopes``, so that 0.1.0, should it read the database again, never takes it for one without bounds.
+Version 0.1.0 wrote scope names into ``scopes``; ``scope_ids`` replaced it. A token bound to scopes keeps a value in ``scopes``, so that
+0.1.0, if it reads the database again, never treats it as unrestricted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class MongoApiTokens(ApiTokens):
 
 
 async def bind_to_ids(database: Database, set_aside: SetAside) -> None:
-    """Bind the tokens of 0.1.0, which name scopes, to the ids that these have now; a name that is no scope's opens nothing."""
+    """Bind the tokens of 0.1.0, which name scopes, to the current ids of these scopes; an unknown name grants nothing."""
     query = {"scopes": {"$exists": True, "$ne": []}, "scope_ids": {"$exists": False}}
     async for token in database[schema.TOKENS].find(query):
         if not set_aside.accepts(DocumentKind.TOKEN, schema.TOKENS, token):
@@ -90,7 +90,7 @@ async def bind_to_ids(database: Database, set_aside: SetAside) -> None:
 def _record(document: dict[str, Any]) -> TokenRecord:
     ids = document.get("scope_ids")
     if ids is None and document["scopes"]:
-        ids = []  # bound to names by 0.1.0, since this store connected: nothing is seen until the next start
+        ids = []  # bound to names by 0.1.0 after this store connected: grants nothing until the next start
     return TokenRecord(
         document["_id"], document["name"], document["secret_hash"], document["created_at"], tuple(document["users"]),
         None if ids is None else tuple(ScopeId(str(key)) for key in ids), document["read_only"],

@@ -1,10 +1,10 @@
-"""Whether what a backup holds can be restored: every document whole, and all of them together.
+"""Check that a backup can be restored: every document by itself, and all of them together.
 
-`verify` and a restore ask the same `BackupCheck`, before anything is written: what one calls whole the other takes. What MongoDB's
-unique indexes would refuse is refused here, for they are made after the data is in place.
+`verify` and a restore use the same `BackupCheck` before anything is written: what one accepts the other restores. What MongoDB's unique
+indexes would reject is rejected here, because they are created after the data is in place.
 
-Derived values (folded keys, hashes) that are of the right type but differ from what this version derives are no fault: another
-version of Unicode folds otherwise. A restore derives them again.
+Derived values (folded keys, hashes) of the right type that differ from what this version derives are not a fault: another version of
+Unicode folds differently. A restore derives them again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from infinite_memory.store.mongo.document_mending import mend_document
 from infinite_memory.store.mongo.snapshot import MEMORIES, PLAIN_NAME, STAGED, split
 
 SET_ASIDE = "set_aside"
-"""Documents that were not sound when a backup was made: ``{_id, collection, fault, document}``, the last one as its bytes."""
+"""Documents that were invalid when a backup was made: ``{_id, collection, fault, document}``, the last one as bytes."""
 
 _MAX_REPORTED_ID = 80
 _MAX_DOCUMENT_BYTES = 16 << 20  # MongoDB's
@@ -36,12 +36,12 @@ Document = dict[str, Any]
 
 
 class BackupCheck:
-    """Checks the chunks of one backup, in their order. Used from one thread at a time.
+    """Validates the chunks of one backup, in order. Used from one thread at a time.
 
     Args:
         schema_version: Of the documents.
-        compares_derived: Whether derived values of memories are compared, too, so that they are derived again where they differ.
-            Takes a third of the time, and refuses nothing.
+        compares_derived: Whether to compare derived values of memories too, and derive them again where they differ. Takes a third of the
+            time, and rejects nothing.
     """
 
     def __init__(self, schema_version: int, *, compares_derived: bool = True) -> None:
@@ -55,10 +55,10 @@ class BackupCheck:
         self._ids: dict[str, set[Any]] = {}
 
     def check(self, chunk: Chunk) -> list[bytes]:
-        """Check a chunk; returns its documents, with derived values derived again where they differ.
+        """Check a chunk and return its documents, with derived values recomputed where they differ.
 
         Raises:
-            BackupError: one of them cannot be restored; names its collection, id and field, and nothing that a user wrote.
+            BackupError: one of them cannot be restored; names its collection, id and field, but no user content.
         """
         name = chunk.collection
         if not is_restorable_name(name):
@@ -75,7 +75,7 @@ class BackupCheck:
             )
         try:
             document: Document = bson.decode(raw, CHECKED_CODEC)
-        except Exception as exc:  # the decoder raises whatever a hostile document makes it stumble over
+        except Exception as exc:  # a hostile document can make the decoder raise anything
             raise BackupError(f"the backup's {collection} hold a document that is not BSON") from exc
         if kind is None:
             if "_id" not in document:
@@ -93,7 +93,7 @@ class BackupCheck:
         return bson.encode(checked, codec_options=CHECKED_CODEC) if is_changed else raw
 
     def _sound(self, collection: str, kind: DocumentKind, document: Document) -> tuple[Document, bool]:
-        """Return the document as it is restored, and whether that differs from what the backup holds."""
+        """Return the document to restore, and whether it differs from the one in the backup."""
         is_version = kind in (DocumentKind.MEMORY, DocumentKind.REVISION)
         faults = check_document(kind, document, deep=self._compares_derived or not is_version)
         if (deep := _too_deep(kind, document)) is not None:
@@ -112,14 +112,14 @@ class BackupCheck:
             raise _refused(collection, document, "tags", f"at most {MAX_MEMORY_TAGS:,} entries (not {count:,})")
 
     def _check_together(self, collection: str, kind: DocumentKind, document: Document) -> None:
-        """Check what MongoDB keeps unique."""
+        """Check the values that MongoDB keeps unique."""
         key = document["_id"]
         if kind is DocumentKind.MEMORY:
             self._check_unique(self._memories, key.binary, collection, document)
             return
         self._check_unique(self._ids.setdefault(collection, set()), _hashable(key), collection, document)
         if kind is DocumentKind.SCOPE:
-            if document.get("dropping"):  # the next start would remove it with all its memories
+            if document.get("dropping"):  # the next start would remove it with all of its memories
                 raise _refused(collection, document, "dropping", "false or nothing")
             self._check_unique(self._scope_names, document["name_key"], collection, document, "name_key")
             self._scopes[key] = document["name_key"]
@@ -138,9 +138,9 @@ class BackupCheck:
 
 
 class Separation:
-    """Parts the documents of a snapshot into those that a restore takes and those that it would refuse.
+    """Separates the documents of a snapshot into those that a restore accepts and those that it would reject.
 
-    A document that is not sound, which somebody else wrote or an earlier version let in, is not to make a whole backup useless.
+    An invalid document, written by another program or accepted by an earlier version, must not make a whole backup useless.
     """
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ class Separation:
         self.set_aside = 0
 
     def separate(self, chunk: Chunk) -> list[Chunk]:
-        """Return the chunk without what would be refused, and a chunk of `SET_ASIDE` with that, if there is any."""
+        """Return the chunk without rejected documents, and a chunk of `SET_ASIDE` with these, if any."""
         kind = kind_of_collection(chunk.collection)
         sound: list[bytes] = []
         aside: list[bytes] = []
@@ -169,7 +169,7 @@ class Separation:
 
 
 def _too_deep(kind: DocumentKind, document: Document) -> str | None:
-    """Name a field that no description covers, for a later version may have written it, and that MongoDB does not take."""
+    """Return the name of an unknown field, as a later version may have written, that is nested too deeply for MongoDB."""
     described = _DESCRIBED[kind]
     return next(
         (name for name in document if name not in described and not _is_flat(document[name], _MAX_LEVELS)), None
@@ -185,7 +185,7 @@ _DESCRIBED = {kind: frozenset(field.name for field in FIELDS[kind]) for kind in 
 
 
 def is_restorable_name(name: str) -> bool:
-    """True if a collection of a backup may have this name."""
+    """True if this is a valid collection name in a backup."""
     if MEMORIES.fullmatch(name):
         return True
     is_plain = PLAIN_NAME.fullmatch(name) is not None and not name.startswith((STAGED, schema.PREFIX))
@@ -203,7 +203,7 @@ def _refused(collection: str, document: Mapping[str, Any], field: str, expected:
 
 
 def _id_text(document: Mapping[str, Any]) -> str:
-    """Write a document's id for a message; ids of other forms than ours may be anything, a text of a user among it."""
+    """Format a document's id for a message; ids in other formats than ours may be anything, even a user's text."""
     key = document.get("_id")
     if isinstance(key, ObjectId):
         return str(key)

@@ -1,4 +1,4 @@
-"""What an import adds beside memories: earlier versions, facts and links, each under its own id, so that twice is once."""
+"""Bulk inserts of an import besides memories: earlier versions, facts and links, each with its own id, so repeating is idempotent."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def add_links(connection: Connection, links: Sequence[tuple[Link, ScopeId]
 
 
 async def _find_held(connection: Connection, keys: list[Document]) -> set[FactPlace]:
-    """Return those subjects and predicates of which something holds."""
+    """Return the subjects and predicates for which a fact holds."""
     if not keys:
         return set()
     async with connection.operation(factor=4) as database:
@@ -108,7 +108,7 @@ def _get_place(fact: Document) -> FactPlace:
 
 def _version(version: MemoryRecord) -> Document:
     document = mapping.to_document(version)
-    document["changed"] = None  # only a field at the top of a document gets the server's time
+    document["changed"] = None  # only a top-level field gets the server's timestamp
     return {
         "_id": ObjectId(),
         "memory_id": document["_id"],
@@ -119,7 +119,7 @@ def _version(version: MemoryRecord) -> Document:
 
 
 async def _insert(connection: Connection, name: str, made: list[Document]) -> list[ObjectId]:
-    """Insert documents; what somebody added at this moment is there. Gives the ids of those that another unique index refused."""
+    """Insert documents; ones added concurrently count as existing. Return the ids of those rejected by another unique index."""
     if not made:
         return []
     async with connection.operation(factor=4) as database:

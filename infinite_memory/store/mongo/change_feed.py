@@ -1,9 +1,9 @@
-"""What happens to a database, whoever does it: from its change stream, or by polling where the server has none.
+"""Changes to a database by any process: from its change stream, or by polling if the server has none.
 
-Both tell too much rather than too little: an entry may come again after a reader resumes, never is one left out.
+Delivery is at least once: an entry may be repeated after a reader resumes, but none is ever skipped.
 
-A token is a small BSON document: the database's identity, and a place: a resume token, a point of the operation log, or, for
-polling, the server's timestamp of the last write that was seen.
+A token is a small BSON document: the database's identity and a position: a resume token, an oplog timestamp, or, for polling, the server's
+timestamp of the last write seen.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from infinite_memory.store.mongo.mapping import NOW
 from infinite_memory.store.set_aside import SetAside
 
 _AWAIT_MS = 250
-"""How long the server waits for something to tell; an empty answer then says that all is told."""
+"""How long the server waits for changes; an empty batch then means that the feed has caught up."""
 
 _QUIET_S = 1.0
 _POLL_S = 1.0
 
 _OVERLAP_S = 10
-"""Polling looks this far back each time: a write gets its timestamp a moment before it can be seen."""
+"""Each poll looks this far back: a write gets its timestamp slightly before it becomes visible."""
 
 _TOO_OLD_S = int(schema.TOMBSTONE_KEEP.total_seconds()) - 3600
 
@@ -67,38 +67,38 @@ _PIPELINE: list[Mapping[str, Any]] = [
         }
     },
 ]
-"""Only what a `Change` says; texts and vectors stay on the server."""
+"""Only what a `Change` needs; texts and vectors stay on the server."""
 
 
 class Feed(Protocol):
-    """One way to learn of changes."""
+    """A source of changes."""
 
     async def token_of_now(self, database: Database) -> bytes:
-        """Return a token of this moment."""
+        """Return a token for the current position."""
 
     def follow(self, after: bytes) -> AsyncIterator[Change | None]:
-        """Yield what happened after a token, as `Store.changes` promises."""
+        """Yield the changes after a token, as specified by `Store.changes`."""
 
 
 def feed(connection: Connection, identity: str, deployment: str) -> Feed:
-    """Choose the way that the server offers."""
+    """Return the feed that the server supports."""
     if deployment == "standalone":
         return PolledFeed(connection, identity)
     return StreamedFeed(connection, identity, deployment)
 
 
 def place_of(token: bytes) -> Timestamp:
-    """Return the point of time that a token stands for; later is greater."""
+    """Return a token's position in time; later is greater."""
     document = bson.decode(token)
     place: Timestamp = document["polled"] if "polled" in document else document["at"]
     return place
 
 
 def _read_token(token: bytes, identity: str) -> dict[str, Any]:
-    """Open a token.
+    """Parse a token.
 
     Raises:
-        StoreError: it is no token, or one of another database.
+        StoreError: it is not a token, or one of another database.
     """
     try:
         document: dict[str, Any] = bson.decode(token)
@@ -118,14 +118,14 @@ class StreamedFeed:
         self._deployment = deployment
 
     async def token_of_now(self, database: Database) -> bytes:
-        """Name the newest entry of the operation log; that entry itself is told again, and what is before it can be read."""
+        """Return the newest oplog entry; that entry is reported again, and everything before it is readable."""
         async with caught_up_session(database) as session:
             now = session.operation_time
             await database[schema.META].find_one({"_id": "clock"}, session=session)
         return bson.encode({"store": self._identity, "at": now})
 
     async def follow(self, after: bytes) -> AsyncIterator[Change | None]:
-        """Follow the stream; the token must still be in the operation log."""
+        """Follow the stream; the token must still be in the oplog."""
         place = _read_token(after, self._identity)
         await self._check_not_future(place)
         where = {"resume_after": place["resume"]} if "resume" in place else {"start_at_operation_time": place.get("at")}
@@ -165,7 +165,7 @@ class StreamedFeed:
             raise
 
     async def _check_not_future(self, place: Mapping[str, Any]) -> None:
-        """Refuse a token of a later state than the database's, which was then set back: a stream would wait silently."""
+        """Reject a token from the future, left from before the database was rolled back: a stream would wait silently."""
         if self._deployment == "sharded":
             return
         async with self._connection.operation() as database:
@@ -193,12 +193,12 @@ class StreamedFeed:
         if kind == "delete":
             return [Change(ChangeKind.REMOVED, token, scope_id, memory_id)]
         fields = entry.get("fullDocument") or entry.get("updateDescription", {}).get("updatedFields") or {}
-        # An update of another program that leaves the revision as it is tells none: the memory is to be read.
+        # An update by another program that leaves the revision unchanged reports none: the memory must be read.
         return [Change(ChangeKind.WRITTEN, token, scope_id, memory_id, _revision(fields))]
 
 
 class PolledFeed:
-    """Asks every second what was written since, and what was buried."""
+    """Polls every second for new writes and new tombstones."""
 
     def __init__(self, connection: Connection, identity: str) -> None:
         self._connection = connection
@@ -207,7 +207,7 @@ class PolledFeed:
         self._scopes: list[Any] | None = None
 
     async def token_of_now(self, database: Database) -> bytes:
-        """Name the server's time."""
+        """Return the server's time."""
         return self._token(await _server_time(database))
 
     async def follow(self, after: bytes) -> AsyncIterator[Change | None]:
@@ -230,7 +230,7 @@ class PolledFeed:
             await asyncio.sleep(_POLL_S)
 
     async def _poll(self, since: Timestamp) -> list[tuple[Change, Timestamp]]:
-        """List what happened since, that was not told, oldest first."""
+        """Return changes not reported yet, oldest first."""
         newer = {"changed": {"$gt": since}}
         found: list[tuple[Change, Timestamp]] = []
         async with self._connection.operation(factor=4) as database:
@@ -274,7 +274,7 @@ class PolledFeed:
 
 
 def note_foreign_id(set_aside: SetAside, collection: str, key: Any, *, is_there: bool = True) -> None:
-    """Note a memory whose id is not of our type, by which nobody can ask for it."""
+    """Record a memory whose id is not of our type, so that nobody can request it."""
     if is_there:
         set_aside.accepts(DocumentKind.MEMORY, collection, {"_id": key})
     else:
@@ -294,7 +294,7 @@ def _to_change(stone: Mapping[str, Any]) -> Change:
 
 
 async def _is_gone(database: Database, stone: Mapping[str, Any]) -> bool:
-    """True if what a tombstone names is removed: the stone is set first, and a crash may have come between."""
+    """True if what a tombstone names is really removed: the tombstone is written first, and a crash may have happened in between."""
     if "memory_id" in stone:
         memories = database[schema.collection_name(stone["scope_id"])]
         return await memories.find_one({"_id": stone["memory_id"]}, {"_id": 1}) is None
@@ -302,7 +302,7 @@ async def _is_gone(database: Database, stone: Mapping[str, Any]) -> bool:
 
 
 async def _server_time(database: Database) -> Timestamp:
-    """Ask a standalone server for a timestamp such as its writes get."""
+    """Return a timestamp from a standalone server's clock, as its writes get."""
     found = await database[schema.META].find_one_and_update(
         {"_id": "clock"},
         {"$currentDate": {"at": {"$type": "timestamp"}}},
@@ -316,7 +316,7 @@ async def _server_time(database: Database) -> Timestamp:
 
 
 async def write_tombstones(database: Database, scope_key: ObjectId, keys: Sequence[ObjectId]) -> None:
-    """Set tombstones for memories about to be removed, for those who poll."""
+    """Write tombstones for memories about to be removed, for pollers."""
     removed_at = dt.datetime.now(dt.UTC)
     stones = [{"scope_id": scope_key, "memory_id": key, "changed": NOW, "removed_at": removed_at} for key in keys]
     await database[schema.TOMBSTONES].insert_many(stones)

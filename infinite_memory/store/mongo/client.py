@@ -1,8 +1,7 @@
-"""One store's way to its server: the client, how long an operation may take, and what is done when the server goes away.
+"""A store's connection to its server: the client, operation timeouts, and what happens when the server goes away.
 
-Why a server that was started again gets a new client: a connection that the driver opens while a member of a replica set starts says
-for as long as it lives that there are no sessions, and the driver keeps it. Every transaction over it fails, and writes over it are
-not repeated.
+Why a restarted server gets a new client: a connection that the driver opens while a replica set member is starting reports for its lifetime
+that sessions are unsupported, and the driver keeps it. Every transaction over it fails, and writes over it are not retried.
 """
 
 from __future__ import annotations
@@ -28,29 +27,29 @@ from infinite_memory.store.set_aside import SetAside
 Database = AsyncDatabase[dict[str, Any]]
 
 UriSource = str | Callable[[], Awaitable[str]]
-"""A server's URI, or who gives it after making sure that the server runs (`LocalMongo.ensure`)."""
+"""A server's URI, or a function that makes sure that the server runs and returns it (`LocalMongo.ensure`)."""
 
-_POOL = 20  # connections: eight for a read over all scopes, and requests beside it
+_POOL = 20  # connections: eight for a read over all scopes, the rest for concurrent requests
 _HINT = "start it, or correct mongodb.uri; then send the request again"
 _OWN_HINT = "it is started again by itself; send the request again in a moment, or see logs/mongod.log"
 _LOOK_AGAIN_MS = 2_000
-"""How often the driver looks whether a silent server is back."""
+"""How often the driver checks whether an unresponsive server is back."""
 
 _MEMBER_HEARTBEAT_MS, _MEMBER_TIMEOUT_MS = 1_000, 2_000
-"""How often a member of a set tells that it is there, and how long after that it is taken for silent. What waits for it is then asked of
-the next primary, in the time that is left; by the driver's own default only operations that begin afterwards would be."""
+"""Heartbeat interval of a replica set member, and how long after a missed one it counts as unresponsive. Operations waiting for it are then
+retried on the next primary, in the time remaining; with the driver's defaults only operations that start afterwards would be."""
 
 _inside: contextvars.ContextVar[int] = contextvars.ContextVar("inside an operation", default=0)
-"""How deep this task, and those that it started, stand in operations; who is inside already is never held up."""
+"""Nesting depth of operations in this task and its children; a task already inside one is never blocked."""
 
 
 class Connection:
-    """Operations on one database, each within a time limit, with errors translated.
+    """Operations on one database, each with a timeout, and errors translated.
 
-    After a failure the URI is asked for again before the next operation, so that a server of ours that died is started.
+    After a failure the URI is resolved again before the next operation, so that a managed server that died is restarted.
 
     Args:
-        process: Returns the process id of a server of ours; another one means that it was started again.
+        process: Returns the process id of a managed server; a different one means that it was restarted.
     """
 
     def __init__(
@@ -83,21 +82,22 @@ class Connection:
 
     @property
     def client(self) -> Client:
-        """The client of the last operation."""
+        """The client used by the last operation."""
         if self._client is None:
             raise StoreUnavailableError(f"the store is not connected; {self.hint}")
         return self._client
 
     @contextlib.asynccontextmanager
     async def operation(self, *, factor: float = 1.0, asks_first: bool = True) -> AsyncIterator[Database]:
-        """Yield the database for one operation that takes at most ``timeout_s * factor``, waiting and retries included.
+        """Yield the database for one operation that takes at most ``timeout_s * factor``, including waits and retries.
 
-        A server that does not answer is noticed after ``timeout_s`` also when the operation itself may take longer. While
-        somebody works in `exclusive`, the operation waits before its time begins.
+        An unresponsive server is detected after ``timeout_s`` even if the operation itself may take longer. While a task is in `exclusive`,
+        the operation waits before its timeout starts.
 
         Args:
-            factor: How much longer than others it may take.
-            asks_first: Whether a longer one first asks if the server answers; not where the operation before it told that.
+            factor: Multiplier of the timeout.
+            asks_first: Whether a long operation first pings the server; not needed if the operation before it showed that the server
+                answers.
         """
         async with self._passing():
             database = await self.database()
@@ -114,9 +114,9 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:
-        """Hold up every other operation of this process; begins when those under way have ended.
+        """Block every other operation of this process; starts once running ones have finished.
 
-        For what must be seen by everybody as one change: putting a restore into place.
+        For changes that must appear atomic to everybody: putting a restore into place.
         """
         while not self._free.is_set():
             await self._free.wait()
@@ -150,10 +150,10 @@ class Connection:
                         await close_client(self._retired.pop())
 
     async def _held_up(self) -> None:
-        """Wait until nobody works in `exclusive`; not longer than an operation may take where they wait for the server too.
+        """Wait until no task is in `exclusive`; at most the operation timeout if that task waits for the server too.
 
         Raises:
-            StoreUnavailableError: they do.
+            StoreUnavailableError: it does.
         """
         while not self._free.is_set():
             with contextlib.suppress(TimeoutError):
@@ -163,19 +163,19 @@ class Connection:
                 raise StoreUnavailableError(f"a restore is under way and MongoDB is not there; {self.hint}")
 
     def check_room(self, scopes: int) -> None:
-        """Refuse more scopes than a server of ours can hold open: it would end itself, and nobody could read anything.
+        """Reject more scopes than a managed server can keep open: it would terminate, and nothing could be read.
 
         Raises:
-            StoreError: so many are too many.
+            StoreError: there are too many.
         """
         if self._is_ours and (problem := descriptors.too_few(scopes)) is not None:
             raise StoreError(f"no scope can be added: {problem}")
 
     async def database(self, *, patient: bool = False) -> Database:
-        """Return the database, connecting first where needed.
+        """Return the database, connecting first if needed.
 
         Args:
-            patient: Whether to wait for a server of ours for as long as its start takes.
+            patient: Whether to wait as long as a managed server takes to start.
         """
         if self._doubtful or self._client is None or self._process() != self._pid:
             uri = await self._ask_uri(patient=patient)
@@ -183,7 +183,7 @@ class Connection:
                 with translated(self.hint):
                     client = make_client(self._driver, uri, self._options(uri))
                 if self._client is not None:
-                    self._retired.append(self._client)  # operations under way end on it
+                    self._retired.append(self._client)  # running operations finish on it
                 self._client, self._uri, self._pid, self._is_stale = client, uri, self._process(), False
             self._doubtful = False
         return self._client.get_database(
@@ -191,11 +191,11 @@ class Connection:
         )
 
     def doubt(self) -> None:
-        """Note that the server may be gone."""
+        """Record that the server may be gone."""
         self._doubtful = True
 
     async def close(self) -> None:
-        """Let go of all connections; idempotent."""
+        """Close all connections; idempotent."""
         if self._client is not None:
             self._retired.append(self._client)
             self._client = None
@@ -215,7 +215,7 @@ class Connection:
             raise StoreUnavailableError(f"MongoDB is still starting; {self.hint}") from exc
 
     def _options(self, uri: str) -> dict[str, Any]:
-        """What the store needs of a client, whatever the URI says: durable writes, reads of what is durable, no endless waits."""
+        """Client options that the store needs, whatever the URI says: durable writes, majority reads, bounded waits."""
         limit_ms = int(self.timeout_s * 1000)
         heartbeat_ms, connect_ms = _LOOK_AGAIN_MS, limit_ms
         if names_members(uri):
@@ -236,6 +236,6 @@ class Connection:
 
 
 def names_members(uri: str) -> bool:
-    """True if a URI is of a set of several members, one of which takes over for another."""
+    """True if a URI names a replica set of several members, which can fail over."""
     scheme, _, rest = uri.partition("://")
     return scheme == "mongodb+srv" or "," in rest.partition("/")[0]

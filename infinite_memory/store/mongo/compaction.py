@@ -1,10 +1,10 @@
-"""Returns to the filesystem what MongoDB's files hold free, by the server's own `compact` command.
+"""Return unused space in MongoDB's files to the filesystem, with the server's `compact` command.
 
-WiredTiger reuses freed blocks and never shrinks a file by itself: after a large deletion the files stay as they are. Only collections
-that have much to return are compacted, for the command rewrites blocks. It stops no reads and no writes (since MongoDB 4.4).
+WiredTiger reuses freed blocks and never shrinks a file by itself: after a large deletion the files keep their size. Only collections with
+much free space are compacted, because the command rewrites blocks. It blocks neither reads nor writes (since MongoDB 4.4).
 
-A replica set keeps what was deleted in the last five minutes for its snapshots (``minSnapshotHistoryWindowInSeconds``), on which
-backups depend: that much is returned by the next run.
+A replica set keeps data deleted in the last five minutes for its snapshots (``minSnapshotHistoryWindowInSeconds``), which backups need; the
+next run returns that space.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from infinite_memory.store.mongo import schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.drivers import aggregate
 
-MIN_FREE_BYTES = 1 << 20  # WiredTiger leaves files below a megabyte alone
-MIN_FREE_SHARE = 0.1  # of a collection with its indexes; below a tenth WiredTiger finds nothing to do
-TIME_FACTOR = 240  # times the timeout of a request: 20 minutes a collection by default
+MIN_FREE_BYTES = 1 << 20  # WiredTiger skips files smaller than a megabyte
+MIN_FREE_SHARE = 0.1  # share of a collection with its indexes; below a tenth WiredTiger finds nothing to do
+TIME_FACTOR = 240  # times the request timeout: 20 minutes per collection by default
 
-_REFUSED = {13, 59, 115, 8000}  # Unauthorized, CommandNotFound, CommandNotSupported, Atlas' own
-_GONE = {26, 175}  # NamespaceNotFound, QueryPlanKilled: the collection was dropped at this moment
+_REFUSED = {13, 59, 115, 8000}  # Unauthorized, CommandNotFound, CommandNotSupported, Atlas-specific
+_GONE = {26, 175}  # NamespaceNotFound, QueryPlanKilled: the collection was dropped concurrently
 _NOT_ALLOWED = "the server does not let this account compact; whoever runs it can"
 _ROUTER = "a router of a sharded cluster has no compact; run it on each shard"
 
@@ -41,10 +41,10 @@ class _Size:
 
 
 async def compact(connection: Connection, *, deployment: str, dry_run: bool) -> StoreCompaction:
-    """Return what compacting our collections freed, in bytes by collection, or with *dry_run* could free.
+    """Return the bytes freed by compacting our collections, by collection, or with *dry_run* what could be freed.
 
     Raises:
-        StoreUnavailableError: the server went away; what was compacted before that stays compacted.
+        StoreUnavailableError: the server went away; collections compacted before that stay so.
     """
     if deployment == "sharded":
         return StoreCompaction({}, _ROUTER)
@@ -63,19 +63,19 @@ async def compact(connection: Connection, *, deployment: str, dry_run: bool) -> 
 
 
 async def _checkpoint(database: Database) -> None:
-    """Have the server write a checkpoint: blocks that were freed since the last one do not count as free yet."""
+    """Force a checkpoint: blocks freed since the last one do not count as free yet."""
     with contextlib.suppress(
         OperationFailure
-    ):  # not allowed: then what was freed in the last minute stays for the next run
+    ):  # not permitted: space freed in the last minute is left for the next run
         await database.client.admin.command("fsync")
 
 
 async def _compact_collection(connection: Connection, name: str) -> int | None:
-    """Return the bytes that compacting one collection freed, or None where the server does not let us."""
+    """Return the bytes freed by compacting one collection, or None if the server does not permit it."""
     async with connection.operation(factor=TIME_FACTOR) as database:
         before = await _size(database, name)
         try:
-            # On a primary it has to be forced: it is slower there meanwhile, which is why it runs at night.
+            # A primary needs `force`: it slows down while compacting, so this runs at night.
             await database.command("compact", name, force=True)
         except OperationFailure as exc:
             if exc.code in _REFUSED:
@@ -94,7 +94,7 @@ async def _sizes(database: Database) -> AsyncIterator[tuple[str, _Size]]:
 
 
 async def _size(database: Database, name: str) -> _Size:
-    """Return the bytes of a collection's files, its indexes' among them, and how many of those are free."""
+    """Return the size in bytes of a collection's files, indexes included, and how many of them are free."""
     shards = await aggregate(database[name], [{"$collStats": {"storageStats": {}}}])
     file_bytes = free_bytes = 0
     for stats in (shard["storageStats"] for shard in shards):

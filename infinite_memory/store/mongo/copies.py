@@ -1,4 +1,4 @@
-"""`Copies` on MongoDB: ties snapshots, restores and leases to one store's connection."""
+"""`Copies` on MongoDB: binds snapshots, restores and leases to a store's connection."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class MongoCopies(Copies):
         key = {"_id": f"lease.{name}"}
         async with self._connection.operation() as database:
             leases = database[schema.META]
-            with contextlib.suppress(DuplicateKeyError):  # another one makes it at this moment
+            with contextlib.suppress(DuplicateKeyError):  # another process creates it concurrently
                 await leases.update_one(key, {"$setOnInsert": {"holder": "", "until": _LONG_AGO}}, upsert=True)
             taken = {"$set": {"holder": holder, "until": until}}
             return (await leases.update_one({**key, "$expr": free}, [taken])).matched_count == 1

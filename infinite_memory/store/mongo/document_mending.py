@@ -1,7 +1,7 @@
-"""Puts right what can be put right of a document, from what else is in it: folded keys, hashes, dates, flags.
+"""Repair a document from its other fields where possible: folded keys, hashes, dates, flags.
 
-Nothing is invented that a user said: a memory without its text cannot be mended. An embedding that is damaged is dropped, for
-the model makes it again. Whoever is hidden in doubt stays hidden.
+User content is never made up: a memory without its text cannot be repaired. A damaged embedding is dropped, because the model recomputes
+it. A memory that may be hidden stays hidden.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Document = dict[str, Any]
 
 
 def mend_document(kind: DocumentKind, document: Mapping[str, Any]) -> Document | None:
-    """Return a sound document made of *document*; None where that cannot be.
+    """Return a valid document made from *document*; None if that is impossible.
 
-    The ``_id`` may differ in what is returned: a link's is made of its ends, and a memory whose id is not an ObjectId gets one.
+    The returned ``_id`` may differ: a link's is derived from its ends, and a memory whose id is not an ObjectId gets one.
     """
     mended = dict(document)
     mend = _MENDERS.get(kind)
@@ -52,7 +52,7 @@ def mend_document(kind: DocumentKind, document: Mapping[str, Any]) -> Document |
 
 
 def _mend_memory(document: Document) -> None:
-    if not is_object_id(document["_id"]):  # one that nobody could ask for: it gets an id, the same each time
+    if not is_object_id(document["_id"]):  # an id that nobody could request: it gets a deterministic one
         digest = hashlib.sha256(bson.encode({"": document["_id"]})).digest()
         document["_id"] = ObjectId(digest[:12])
     _mend_instants(document)
@@ -77,7 +77,7 @@ def _mend_memory(document: Document) -> None:
 
 
 def _mend_instants(document: Document) -> None:
-    """Fill instants in from those that are there, at last from the one in the id."""
+    """Fill in missing instants from the others, as a last resort from the one in the id."""
     names = ("created_at", "occurred_at", "updated_at")
     sound = [document[name] for name in names if is_instant(document.get(name))]
     for name in names:
@@ -178,7 +178,7 @@ _MENDERS: Mapping[DocumentKind, Callable[[Document], None]] = {
 
 
 def is_disposable(kind: DocumentKind, document: Mapping[str, Any]) -> bool:
-    """True if a document is made again when it is missing, so that mending it means removing it."""
+    """True if a document is recreated when missing, so that repairing it means removing it."""
     return (kind is DocumentKind.META and document.get("_id") != CLOCK) or kind is DocumentKind.USE
 
 
@@ -189,7 +189,7 @@ def _revision(value: Any) -> int:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """Bring what another program stored to JSON: impossible numbers are null, other values and what is too deep their text."""
+    """Convert values of another program to JSON: non-finite numbers become null; other types and too deeply nested values become text."""
     if type(value) in (dict, list) and depth >= MAX_DEPTH:
         return repr(value)
     if type(value) is dict:
@@ -206,12 +206,12 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def _written(value: Any) -> str:
-    """Write any value as a text; bytes that are no UTF-8 become replacement characters."""
+    """Return any value as text; invalid UTF-8 becomes replacement characters."""
     text = value if isinstance(value, str) else repr(value)
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _time_of_id(key: ObjectId) -> dt.datetime:
-    """Return the time in an id; that of today for one made from a name, whose time may lie ahead."""
+    """Return the time in an id; the current time for an id derived from a name, whose time may be in the future."""
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     return min(key.generation_time, now)

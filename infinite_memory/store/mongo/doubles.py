@@ -1,6 +1,6 @@
-"""Hidden memories that said the same as another one: merged into it (`merged_into`), or merged before that was noted, and so of its text.
+"""Hidden duplicates of a memory: merged into it (`merged_into`), or merged before that was recorded, and thus with the same text.
 
-A memory that was moved left what had been merged into it where it was, so the scopes it came from are looked at too.
+A move leaves the memories merged into a memory in their scope, so the scopes it came from are searched too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from infinite_memory.store.mongo.client import Database
 
-_VALUES = 10_000  # in one query, which reads all that is hidden in a scope
+_VALUES = 10_000  # per query, which reads all hidden memories of a scope
 
 T = TypeVar("T")
 

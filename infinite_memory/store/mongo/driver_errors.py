@@ -1,4 +1,4 @@
-"""The seam at which the driver's errors become ours: once, here, and nowhere else."""
+"""The only place where the driver's errors are translated into ours."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from infinite_memory.errors import (
 from infinite_memory.redaction import redacted
 
 _LOGIN_CODES = {11, 13, 18, 8000}
-"""UserNotFound, Unauthorized, AuthenticationFailed, Atlas' own."""
+"""UserNotFound, Unauthorized, AuthenticationFailed, Atlas-specific."""
 
 _DISK_FULL, _DUPLICATE_KEY = 14031, 11000  # MongoDB's error codes
 _NOT_STORABLE = (BSONError, OverflowError, UnicodeEncodeError, errors.DocumentTooLarge)
 _CLOCK_WAS_AHEAD = 205
 _TOO_LARGE = {10334, 17280, 17419, 17420}
 _GONE_AWAY_CODES = {50, 64, 89, 91, 189, 262, 11600, 11602}
-"""Time limits exceeded, servers shutting down or stepping down: the same request may succeed in a moment."""
+"""Time limit exceeded, server shutting down or stepping down: the same request may succeed shortly."""
 
 
 @contextlib.contextmanager
@@ -34,7 +34,7 @@ def translated(hint: str) -> Iterator[None]:
     """Raise the driver's errors as ours.
 
     Args:
-        hint: What to do when the server cannot be reached; ends the message.
+        hint: What to do if the server cannot be reached; appended to the message.
     """
     try:
         yield
@@ -43,7 +43,7 @@ def translated(hint: str) -> Iterator[None]:
 
 
 def translate(exc: Exception, hint: str) -> InfiniteMemoryError:
-    """Choose our error for one of the driver's."""
+    """Return our error for one of the driver's."""
     if isinstance(exc, errors.ConfigurationError) and not lacks_sessions(exc):
         return ConfigError(f"mongodb.uri cannot be used: {_short(exc)}")
     if _is_unavailable(exc):
@@ -74,7 +74,7 @@ def _is_duplicate(exc: Exception) -> bool:
 
 
 def lacks_sessions(exc: BaseException | None) -> bool:
-    """True if a connection was opened while its server was starting, and says for ever that there are no sessions."""
+    """True if a connection was opened while its server was starting, and permanently reports that sessions are unsupported."""
     return isinstance(exc, errors.ConfigurationError) and str(exc).startswith("Sessions are not supported")
 
 
@@ -82,15 +82,15 @@ def _is_unavailable(exc: Exception) -> bool:
     if isinstance(exc, errors.ConnectionFailure | errors.WTimeoutError) or lacks_sessions(exc):
         return True
     if isinstance(exc, errors.InvalidOperation) and str(exc).endswith("after close"):
-        return True  # the server was started again meanwhile, and this client given up
+        return True  # the server was restarted and this client discarded
     if isinstance(exc, errors.OperationFailure) and exc.code in _GONE_AWAY_CODES:
         return True
     return isinstance(exc, errors.PyMongoError) and exc.timeout
 
 
 def _short(exc: Exception) -> str:
-    """Return the first sentence of a driver's message, which may go on for pages about its view of the servers."""
-    text = redacted(" ".join(str(exc).split()))  # before it is cut: a part of a secret would not be known
+    """Return the first sentence of a driver's message, which may be followed by pages of topology description."""
+    text = redacted(" ".join(str(exc).split()))  # before truncating: part of a secret would not be recognised
     for beyond in (", Timeout: ", " (configured timeouts", ", full error: ", " to execute command "):
         text = text.partition(beyond)[0]
     return text if len(text) <= 200 else text[:200] + "…"

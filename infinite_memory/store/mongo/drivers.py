@@ -1,14 +1,13 @@
-"""The seam at which PyMongo's own async client and Motor are interchangeable.
+"""An adapter that makes PyMongo's async client and Motor interchangeable.
 
-Both are typed as PyMongo's, whose names and signatures Motor shares. Where they differ (what must be awaited), this module
-knows it and nothing else does.
+Both are typed as PyMongo's, whose names and signatures Motor shares. Only this module knows where they differ (what must be awaited).
 
 Why both: Motor, which runs PyMongo in threads, reached its end of life in May 2026; PyMongo Async is its successor.
 
-Why PyMongo's waiting is replaced before Python 3.12: there `asyncio.wait_for` runs what it waits for in a task of its own, which is left
-behind where the waiting is cancelled just after its time was over. PyMongo 4.20 waits so for a server, holding a lock: of 6,000
-operations that were cancelled while no server answered, five ended with "Lock is not acquired", and the lock was held for ever, so
-that no operation of the client ended any more, whatever its time limit. From 3.12 on nothing is changed.
+Why PyMongo's `wait_for` is replaced before Python 3.12: there `asyncio.wait_for` runs its awaitable in a separate task, which is leaked if
+the wait is cancelled just after its timeout. PyMongo 4.20 waits for a server this way while holding a lock: of 6,000 operations cancelled
+while no server answered, five ended with "Lock is not acquired", and the lock was never released, so that every operation of the client
+hung, whatever its timeout. Nothing is changed from 3.12 on.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ DRIVERS = ("pymongo", "motor")
 
 
 async def _wait_for(waited: Awaitable[T], timeout: float | None) -> T:
-    """Wait as `asyncio.wait_for` does from Python 3.12 on: in the task that waits, which so holds again what it held before."""
+    """Wait as `asyncio.wait_for` does from Python 3.12 on: in the waiting task, which thus reacquires the locks it held."""
     async with asyncio.timeout(timeout):
         return await waited
 
@@ -49,7 +48,7 @@ if sys.version_info < (3, 12):
 
 
 def make_client(driver: str, uri: str, options: Mapping[str, Any]) -> Client:
-    """Make a client of the named driver; it connects by itself when it is first used.
+    """Return a client of the named driver; it connects on first use.
 
     Raises:
         ConfigError: *driver* is neither "pymongo" nor "motor", or Motor is not installed.
@@ -68,14 +67,14 @@ def make_client(driver: str, uri: str, options: Mapping[str, Any]) -> Client:
 
 
 async def close_client(client: Client) -> None:
-    """Close all connections; only PyMongo's client waits for it."""
+    """Close all connections; only PyMongo's client awaits it."""
     await _settled(client.close())
 
 
 async def aggregate(
     source: AsyncCollection[Document] | AsyncDatabase[Document], pipeline: Sequence[Mapping[str, Any]], **options: Any
 ) -> list[Document]:
-    """Run an aggregation and read all it gives."""
+    """Run an aggregation and return all results."""
     cursor = await _settled(source.aggregate(pipeline, **options))
     return cast("list[Document]", await cursor.to_list(None))
 
@@ -83,12 +82,12 @@ async def aggregate(
 async def watch(
     database: AsyncDatabase[Document], pipeline: Sequence[Mapping[str, Any]], **options: Any
 ) -> AsyncDatabaseChangeStream[Document]:
-    """Open a change stream on a database; Motor opens it only when it is first read."""
+    """Open a change stream on a database; Motor opens it only on the first read."""
     return cast("AsyncDatabaseChangeStream[Document]", await _settled(database.watch(pipeline, **options)))
 
 
 async def in_transaction(client: Client, work: Callable[[AsyncClientSession], Awaitable[None]]) -> None:
-    """Run *work* in a transaction, again when the server says that doing so is safe."""
+    """Run *work* in a transaction, retried when the server says that this is safe."""
     session = await _settled(client.start_session())
     async with session:
         await session.with_transaction(work)
@@ -96,14 +95,16 @@ async def in_transaction(client: Client, work: Callable[[AsyncClientSession], Aw
 
 @contextlib.asynccontextmanager
 async def caught_up_session(database: AsyncDatabase[Document]) -> AsyncIterator[AsyncClientSession]:
-    """Yield a session whose reads wait for all that the server has by now: a primary that was just elected tells what a majority has
-    only once it learned that it does, a moment later."""
+    """Yield a session whose reads wait for all that the server has by now.
+
+    A newly elected primary learns slightly later what is majority-committed.
+    """
     session = await _settled(database.client.start_session(causal_consistency=True))
     async with session:
-        await database.command("ping", session=session)  # tells the session the server's time
+        await database.command("ping", session=session)  # advances the session to the server's cluster time
         yield session
 
 
 async def _settled(value: Any) -> Any:
-    """Await what one driver gives as a coroutine and the other at once. A Motor object is never awaitable itself."""
+    """Await a result that one driver returns as a coroutine and the other directly. A Motor object is never awaitable itself."""
     return await value if inspect.iscoroutine(value) or inspect.isawaitable(value) else value

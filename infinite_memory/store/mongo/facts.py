@@ -1,10 +1,9 @@
-"""`Facts` on MongoDB: one document for each triple in ``facts``.
+"""`Facts` on MongoDB: one document per triple in ``facts``.
 
-A document holds the fields of `Fact` and ``subject_key``, ``predicate_key`` (folded) and ``active``. A unique index over those
-that are active lets two assertions of the same moment end one after the other. Closing the old triple and adding the new one
-are one transaction. A standalone server has none: there this process asserts one after the other, and opens the old triple again
-when adding fails; only two processes on one such server could still leave stretches that overlap. Stretches of the past also overlap
-where scopes were merged that said different things at one time.
+A document holds the fields of `Fact` and ``subject_key``, ``predicate_key`` (folded) and ``active``. A unique index over active ones
+serialises concurrent assertions. Closing the old triple and adding the new one are one transaction. A standalone server has no
+transactions: there this process serialises assertions, and reopens the old triple if adding fails; only two processes on one such server
+could still leave overlapping ranges. Past ranges also overlap after a merge of scopes that disagreed at the time.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.collection import AsyncCollection
 
 _TRIES = 20
-"""How often an assertion that met another one is begun again; each time one of those that met has succeeded."""
+"""How often a conflicting assertion is retried; with each conflict one of the parties has succeeded."""
 
 
 class MongoFacts(Facts):
@@ -49,7 +48,7 @@ class MongoFacts(Facts):
                 await _check_scope(database, fact.scope_id)
                 try:
                     asserted = await self._put(database, fact)
-                except DuplicateKeyError:  # another one was added between looking and adding
+                except DuplicateKeyError:  # another one was added between read and insert
                     continue
                 await _check_kept(database, asserted)
                 return asserted
@@ -97,20 +96,20 @@ class MongoFacts(Facts):
 
 
 async def _check_scope(database: Database, scope_id: ScopeId) -> None:
-    """Raise `ScopeNotFoundError` where a scope was merged or removed."""
+    """Raise `ScopeNotFoundError` if a scope was merged or removed."""
     present = {"_id": object_id(scope_id), **schema.PRESENT}
     if await database[schema.SCOPES].find_one(present, {"_id": 1}) is None:
         raise ScopeNotFoundError(scope_id)
 
 
 async def _check_kept(database: Database, asserted: Asserted) -> None:
-    """Raise `ScopeNotFoundError`, and undo an assertion, where its scope went while it was made and did not take the new fact along."""
+    """Undo an assertion and raise `ScopeNotFoundError` if its scope was removed concurrently and the new fact was not moved along."""
     fact, facts = asserted.fact, database[schema.FACTS]
     try:
         await _check_scope(database, fact.scope_id)
     except ScopeNotFoundError:
         if asserted.outcome is FactOutcome.CONFIRMED:
-            return  # it is not new: it went where the scope's facts went
+            return  # it is not new: it was moved with the scope's facts
         left = {"_id": object_id(fact.fact_id), "scope_id": object_id(fact.scope_id)}
         if (await facts.delete_one(left)).deleted_count:
             if asserted.closed is not None:
@@ -124,10 +123,10 @@ async def _replace(
     session: AsyncClientSession | None,
     accepts: Callable[[Document], bool],
 ) -> Asserted:
-    """Carry out one assertion; inside a transaction all of it happens or nothing.
+    """Carry out one assertion; atomic inside a transaction.
 
     Raises:
-        DuplicateKeyError: another assertion came between.
+        DuplicateKeyError: another assertion interfered.
     """
     about = _about(fact.scope_id, fact.subject, fact.predicate)
     newest = await _newest(facts, about, session, accepts)
@@ -164,7 +163,7 @@ async def _newest(
     session: AsyncClientSession | None,
     accepts: Callable[[Document], bool],
 ) -> Document | None:
-    """Find what holds, else what held last, among the triples that can be read."""
+    """Return the triple that holds, else the one that held last, among readable ones."""
     async for document in facts.find(about, session=session).sort([("active", -1), ("valid_from", -1)]):
         if accepts(document):
             return document
@@ -172,19 +171,19 @@ async def _newest(
 
 
 async def _open_again(facts: AsyncCollection[Document], key: ObjectId) -> None:
-    """Undo a closing, unless another triple holds now."""
+    """Reopen a closed triple, unless another one holds now."""
     with contextlib.suppress(DuplicateKeyError):
         await facts.update_one({"_id": key, "active": False}, {"$set": {"active": True}, "$unset": {"valid_to": ""}})
 
 
 async def move_facts(database: Database, source: ObjectId, target: ObjectId) -> None:
-    """Move the facts of one scope into another, with what held before. May be done twice, and while facts are asserted.
+    """Move the facts of one scope into another, history included. Safe to repeat, and while facts are asserted.
 
-    Where both say something of the same subject and predicate, the newer one holds and the older one is closed when that began,
-    as if both had been asserted in one scope; where both say the same, one of them stays, from the earlier moment on.
+    If both scopes have a fact for the same subject and predicate, the newer one holds and the older one is closed when that began, as if
+    both had been asserted in one scope; if both have the same object, one is kept, from the earlier start on.
 
     Raises:
-        StoreError: others assert the same facts all the time.
+        StoreError: others keep asserting the same facts.
     """
     facts = database.get_collection(schema.FACTS, codec_options=CHECKED_CODEC)
     key = {"subject": "$subject_key", "predicate": "$predicate_key"}
@@ -200,16 +199,16 @@ async def move_facts(database: Database, source: ObjectId, target: ObjectId) -> 
                 await _settle(facts, fact, held, target)
         try:
             await facts.update_many({"scope_id": source}, {"$set": {"scope_id": target}})
-        except DuplicateKeyError:  # another one was asserted between looking and moving
+        except DuplicateKeyError:  # another one was asserted between read and move
             continue
         return
     raise StoreError("facts of these scopes are being asserted by others all the time; try again")
 
 
 async def _settle(facts: AsyncCollection[Document], coming: Document, held: Document, target: ObjectId) -> None:
-    """Let only one of two facts hold, the one that comes into a scope and the one that holds there."""
+    """Let only one of two facts hold: the incoming one or the one that holds in the scope."""
     here = {"_id": held["_id"], "active": True}
-    if not is_readable(DocumentKind.FACT, coming):  # it is set aside, and moves so
+    if not is_readable(DocumentKind.FACT, coming):  # it is set aside, and moved unchanged
         await facts.update_one({"_id": coming["_id"]}, {"$set": {"scope_id": target, "active": False}})
     elif not is_readable(DocumentKind.FACT, held):
         await facts.update_one(here, {"$set": {"active": False}})
@@ -246,7 +245,7 @@ def _to_document(fact: Fact, begins_at: dt.datetime) -> Document:
 
 
 def whole_document(fact: Fact) -> Document:
-    """Write a fact under its own id, as it was: closed where it has an end."""
+    """Return the document of a fact with its own id, unchanged: closed if it has an end."""
     document = _to_document(fact, floor_to_millisecond(fact.valid_from)) | {"_id": object_id(fact.fact_id)}
     if fact.valid_to is not None:
         document |= {"active": False, "valid_to": floor_to_millisecond(fact.valid_to)}
@@ -254,7 +253,7 @@ def whole_document(fact: Fact) -> Document:
 
 
 def from_document(document: Mapping[str, Any]) -> Fact:
-    """Read a fact from its document."""
+    """Return the fact in a document."""
     return Fact(
         FactId(str(document["_id"])),
         ScopeId(str(document["scope_id"])),

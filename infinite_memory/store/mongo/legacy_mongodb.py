@@ -1,6 +1,6 @@
 """Reads the MongoDB database of another program, for imports; never writes to it.
 
-It has a client of its own, which blocks and is used in a thread: such a database may be on any server, of any age.
+It has its own client, which is synchronous and runs in a thread: such a database may be on any server, of any version.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
 
 @dataclass(frozen=True, slots=True)
 class LegacyDocument:
-    """A document of such a database. ``made_at`` is known of those that MongoDB named, whose ids have the form of ours."""
+    """A document of such a database. ``made_at`` is known for documents with an ObjectId, like ours."""
 
     key: str
     made_at: dt.datetime | None
@@ -42,16 +42,16 @@ class LegacyDocument:
 
 
 def check_hosts(uri: str, ours: str | None, allowed: str) -> None:
-    """Refuse a URI that leads elsewhere than to this machine, our own server, or a host that the settings allow.
+    """Reject a URI of any host but this machine, our own server, or one that the settings allow.
 
-    Whoever asks for an import may be a model that was talked into it; no name is looked up before this is checked.
+    The caller of an import may be a model under prompt injection; no name is resolved before this check.
 
     Args:
         ours: ``mongodb.uri``.
         allowed: ``mongodb.import_hosts``.
 
     Raises:
-        InvalidRequestError: it is no URI of MongoDB, or names another host.
+        InvalidRequestError: it is not a MongoDB URI, or names another host.
     """
     remember(uri)
     known = {"localhost", "127.0.0.1", "::1"} | {name.strip().casefold() for name in allowed.split(",") if name.strip()}
@@ -67,7 +67,7 @@ def check_hosts(uri: str, ours: str | None, allowed: str) -> None:
 
 
 def _hosts(uri: str) -> set[str]:
-    """Read the hosts out of a URI without looking any up."""
+    """Return the hosts of a URI without resolving them."""
     scheme, sign, rest = uri.partition("://")
     if not sign or scheme not in ("mongodb", "mongodb+srv"):
         raise ValueError("no URI of MongoDB")
@@ -85,7 +85,7 @@ class LegacyDatabase:
         """Connect.
 
         Raises:
-            InvalidRequestError: the URI is none, names no database where *name* does not either, or the server cannot be reached.
+            InvalidRequestError: the URI is invalid, neither it nor *name* names a database, or the server cannot be reached.
         """
         try:
             self._client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(
@@ -95,7 +95,7 @@ class LegacyDatabase:
                 appname="infinite-memory-import",
                 readPreference="primaryPreferred",
             )
-        except (InvalidURI, ConfigurationError, ValueError) as exc:  # its words may hold the password
+        except (InvalidURI, ConfigurationError, ValueError) as exc:  # its message may contain the password
             raise InvalidRequestError("mongodb_uri", NO_URI) from exc
         try:
             self._database = self._client.get_database(name, codec_options=_CODEC)
@@ -115,11 +115,11 @@ class LegacyDatabase:
         self.close()
 
     def close(self) -> None:
-        """Let go of the server; idempotent."""
+        """Close the connection; idempotent."""
         self._client.close()
 
     def count(self, collection: str) -> int:
-        """Count documents, roughly.
+        """Return the approximate number of documents.
 
         Raises:
             InvalidRequestError: the server went away.
@@ -130,7 +130,7 @@ class LegacyDatabase:
             raise InvalidRequestError("mongodb_uri", f"that database cannot be read: {_why(exc)}") from exc
 
     def read(self, collection: str) -> Iterator[LegacyDocument]:
-        """Yield every document of a collection, by id; ``embedding`` is left out.
+        """Yield every document of a collection, ordered by id, without ``embedding``.
 
         Raises:
             InvalidRequestError: the server went away.

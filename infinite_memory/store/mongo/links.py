@@ -1,6 +1,6 @@
-"""`Links` on MongoDB: a document for each in ``links``.
+"""`Links` on MongoDB: one document per link in ``links``.
 
-A document's ``_id`` is made of its ends and its relation, so that two who link the same at once make one link.
+A document's ``_id`` is derived from its ends and relation, so that concurrent identical links become one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MongoLinks(Links):
 
 
 def to_document(link: Link, scope_id: ScopeId) -> Document:
-    """Write a link as it is stored."""
+    """Return the stored form of a link."""
     return {
         "_id": link_key(link),
         "scope_id": object_id(scope_id),
@@ -63,16 +63,16 @@ def to_document(link: Link, scope_id: ScopeId) -> Document:
 
 
 def from_document(document: Mapping[str, Any]) -> Link:
-    """Read a link from its document."""
+    """Return the link in a document."""
     ends = MemoryId(str(document["from_id"])), MemoryId(str(document["to_id"]))
     return Link(*ends, document["relation"], document["created_at"])
 
 
 def link_key(link: Link) -> str:
-    """Return the id of a link, made of its ends and its relation."""
+    """Return the id of a link, derived from its ends and relation."""
     return make_link_key(link.from_id, link.to_id, link.relation)
 
 
 def make_link_key(from_id: str, to_id: str, relation: str) -> str:
-    """Return the id of the link that has these three parts."""
+    """Return the id of the link with these ends and relation."""
     return hashlib.sha256("\0".join((from_id, to_id, relation)).encode("utf-8", "surrogatepass")).hexdigest()

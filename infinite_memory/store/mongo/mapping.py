@@ -1,11 +1,11 @@
-"""A memory as a MongoDB document, both ways.
+"""Mapping between memories and MongoDB documents.
 
-Values are only ever stored as values: no key or text of a user is read by MongoDB as an operator. Keys of metadata are
-escaped, for a key may hold what MongoDB forbids or reads (NUL, dots, dollars): ``%`` and the like become ``%25``.
+User input is stored as values only: MongoDB never interprets a user's key or text as an operator. Metadata keys are escaped, because a key
+may contain characters that MongoDB forbids or interprets (NUL, dots, dollars): they are percent-encoded, as is ``%`` (``%25``).
 
-Beside the fields of `MemoryRecord` a document holds ``live`` (false when soft-deleted; an index can tell nothing from null),
-``tag_keys`` (folded), ``changed`` (the server's timestamp of the last write, from which a standalone server is polled) and
-``mark`` (names the one operation that last hid or showed it). A hidden one may hold ``merged_into``: the memory whose double it was.
+In addition to the fields of `MemoryRecord` a document has ``live`` (false when soft-deleted; an index cannot filter on null),
+``tag_keys`` (folded), ``changed`` (the server's timestamp of the last write, used to poll a standalone server) and
+``mark`` (identifies the operation that last hid or restored it). A hidden one may have ``merged_into``: the memory that it duplicated.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from infinite_memory.store.document_fields import is_embedding
 Document = dict[str, Any]
 
 NOW = Timestamp(0, 0)
-"""As a top-level field of an insert or replacement, the server puts its own timestamp there."""
+"""As a top-level field of an insert or replacement, the server fills in its own timestamp."""
 
 _MAX_DEPTH = 64
-"""MongoDB nests documents up to 100 deep; ours stand a few levels down."""
+"""MongoDB nests documents up to 100 deep; ours start a few levels down."""
 
 _INT_LIMIT = 1 << 63
 _ESCAPED = {"%": "%25", ".": "%2E", "$": "%24", "\0": "%00"}
@@ -46,10 +46,10 @@ _ESCAPES = str.maketrans(_ESCAPED)
 
 
 def object_id(text: str) -> ObjectId:
-    """Read an id.
+    """Parse an id.
 
     Raises:
-        InvalidRequestError: it is not 24 hexadecimal digits.
+        InvalidRequestError: it is not 24 hex digits.
     """
     found = find_object_id(text)
     if found is None:
@@ -58,7 +58,7 @@ def object_id(text: str) -> ObjectId:
 
 
 def find_object_id(text: str) -> ObjectId | None:
-    """Read an id, None when it cannot be one; ids are matched exactly, in small letters."""
+    """Parse an id; None if it is invalid; ids are matched exactly, in lower case."""
     try:
         found = ObjectId(text)
     except (InvalidId, TypeError):
@@ -67,10 +67,10 @@ def find_object_id(text: str) -> ObjectId | None:
 
 
 def to_document(memory: MemoryRecord) -> Document:
-    """Write a memory as a document.
+    """Return the document of a memory.
 
     Raises:
-        InvalidRequestError: metadata or structured content hold something that MongoDB cannot.
+        InvalidRequestError: metadata or structured content contain something that MongoDB cannot store.
     """
     document: Document = {
         "_id": object_id(memory.memory_id),
@@ -104,7 +104,7 @@ def to_document(memory: MemoryRecord) -> Document:
 
 
 def from_document(document: Mapping[str, Any], scope_id: ScopeId) -> MemoryRecord:
-    """Read a memory from its document; fields that were not fetched are as if never set."""
+    """Return the memory in a document; fields that were not fetched have their defaults."""
     return MemoryRecord(
         memory_id=MemoryId(str(document["_id"])),
         scope_id=scope_id,
@@ -128,7 +128,7 @@ def from_document(document: Mapping[str, Any], scope_id: ScopeId) -> MemoryRecor
 
 
 def embedding_to_document(embedding: Embedding) -> Document:
-    """Write vectors as little-endian float32, row after row."""
+    """Encode vectors as little-endian float32, row by row."""
     return {
         "space": embedding.space,
         "windows": [[window.start, window.end] for window in embedding.windows],
@@ -137,19 +137,19 @@ def embedding_to_document(embedding: Embedding) -> Document:
 
 
 def embedding_from_document(document: Mapping[str, Any]) -> Embedding:
-    """Read vectors back, float32 of shape ``(windows, dim)``, read-only."""
+    """Decode vectors: float32 of shape ``(windows, dim)``, read-only."""
     windows = tuple(Window(int(start), int(end)) for start, end in document["windows"])
     vectors = np.frombuffer(document["vectors"], dtype="<f4").reshape(len(windows), -1)
     return Embedding(document["space"], windows, vectors)
 
 
 def _readable_embedding(document: Any) -> Embedding | None:
-    """Return None for a damaged one too: the memory is then pending, and gets new vectors."""
+    """Return the embedding, None also for a damaged one: the memory is then pending and gets new vectors."""
     return embedding_from_document(document) if document is not None and is_embedding(document) else None
 
 
 def scope_from_document(document: Mapping[str, Any]) -> Scope:
-    """Read a scope from its document."""
+    """Return the scope in a document."""
     return Scope(
         ScopeId(str(document["_id"])),
         document["name"],
@@ -160,10 +160,10 @@ def scope_from_document(document: Mapping[str, Any]) -> Scope:
 
 
 def encode_value(value: Any, field: str, depth: int = 0) -> Any:
-    """Bring a JSON-like value to a form that MongoDB keeps whole.
+    """Encode a JSON-like value losslessly for MongoDB.
 
     Raises:
-        InvalidRequestError: an integer of more than 64 bits, nesting of more than 64 levels, or no JSON at all; *field* says where.
+        InvalidRequestError: an integer of more than 64 bits, nesting of more than 64 levels, or not JSON; *field* says where.
     """
     if depth > _MAX_DEPTH:
         raise InvalidRequestError(field.split(".", 1)[0], f"nested deeper than {_MAX_DEPTH} levels")
@@ -188,7 +188,7 @@ def decode_value(value: Any) -> Any:
 
 
 def escape_key(key: str) -> str:
-    """Write a key without the characters that MongoDB forbids or reads."""
+    """Percent-encode the characters of a key that MongoDB forbids or interprets."""
     return key.translate(_ESCAPES)
 
 

@@ -1,7 +1,7 @@
-"""`Members` on MongoDB: notes of daemons in ``meta``, servers from the driver's own view of the deployment.
+"""`Members` on MongoDB: daemon statuses in ``meta``, servers from the driver's own view of the deployment.
 
-The server's clock counts: those of the daemons' machines may differ. The driver watches every server by itself, so asking it needs no
-right beyond those of a plain user.
+Times are by the server's clock: those of the daemons' machines may differ. The driver monitors every server anyway, so asking it needs no
+privileges beyond those of a plain user.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from infinite_memory.store.mongo.client import Connection
 from infinite_memory.store.mongo.drivers import aggregate
 
 PREFIX = "daemon."
-KEEP = dt.timedelta(days=1)  # what a daemon that died told is of no use any longer
+KEEP = dt.timedelta(days=1)  # the status of a dead daemon is no longer useful
 
 ROLES = {
     "RSPrimary": "primary", "RSSecondary": "secondary", "RSArbiter": "arbiter", "Mongos": "router",
     "LoadBalancer": "router", "Standalone": "standalone",
 }  # fmt: skip
-"""What the driver calls a server, and what we do; all others are unknown: not reached, or not in use yet."""
+"""Server types by the driver's name and ours; all others are unknown: not reached, or not in use yet."""
 
 
 def get_deployment(hello: Mapping[str, Any]) -> str:
-    """Return what kind of deployment a server's answer to `hello` is of."""
+    """Return the kind of deployment from a server's reply to `hello`."""
     if "setName" in hello:
         return "replica set"
     return "sharded" if hello.get("msg") == "isdbgrid" else "standalone"
@@ -81,13 +81,13 @@ class MongoMembers(Members):
             if any(server.role == "router" for server in servers):
                 try:
                     shards = (await database.client.admin.command("listShards"))["shards"]
-                except OperationFailure:  # a right of administrators
+                except OperationFailure:  # an administrator privilege
                     return servers
                 servers += [Server(str(shard["host"]), "shard") for shard in shards]
             return servers
 
     async def plan_sharding(self, min_count: int) -> ShardingPlan:
-        async with self._connection.operation() as database:  # the store may be about to connect
+        async with self._connection.operation() as database:  # the store may still be connecting
             deployment = get_deployment(await database.client.admin.command("hello"))
         return await sharding.plan(self._connection, deployment, min_count)
 

@@ -1,7 +1,7 @@
-"""Reading memories: by their ids, or all of them, a page at a time.
+"""Reads of memories: by id, or all of them, a page at a time.
 
-Methods that take many ids work through them in batches, so that no single operation is long. What cannot be read is set aside,
-and left out as if it were absent.
+Methods that take many ids process them in batches, so that no single operation is long. Unreadable documents are set aside and skipped as
+if they were absent.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ if TYPE_CHECKING:
 
 WITHOUT_VECTORS = {"embedding": 0}
 
-_BATCH = 1000  # ids in one operation, so that none is long
+_BATCH = 1000  # ids per operation, so that none is long
 _STREAM_PAGE = 500  # whole memories with their vectors: some megabytes
 _VERSION_PAGE = 20_000  # ids and revisions alone
 _FIRST_ID = ObjectId(b"\0" * 12)
-"""From here on all ids are of our type: others sort elsewhere, and a page that ends among them would end the reading."""
+"""All ids from here on are of our type: others sort elsewhere, and a page that ends among them would end the scan."""
 
-_ROW_PAGE = 1000  # rows with their vectors, which a sidecar takes in under one hold of its lock
-_FEW = 20  # documents read before others get their turn
-_PAGE = 200  # documents that the server sends together: they are decoded in one go
+_ROW_PAGE = 1000  # rows with their vectors, which a sidecar ingests in one lock acquisition
+_FEW = 20  # documents read before yielding to other tasks
+_PAGE = 200  # documents per server batch, which is decoded in one go
 _TOGETHER = 100
-"""Scopes asked in one query for what few of them have: asked one by one, a thousand take ten times as long."""
+"""Scopes per query for things that few of them have: one by one, a thousand take ten times as long."""
 
 _PARALLEL = 8
-"""Operations under way at once when all scopes are asked; more only queue up in the server."""
+"""Concurrent operations when all scopes are queried; more would only queue up in the server."""
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class MemoryReader:
                     if accepts(DocumentKind.MEMORY, schema.collection_name(scope_id), document):
                         memories.append(mapping.from_document(document, scope_id))
                     if count % _FEW == 0:
-                        await asyncio.sleep(0)  # a batch that is there already suspends nobody
+                        await asyncio.sleep(0)  # a batch that has arrived already does not suspend
                 return memories
 
         pages = await _gather(lambda batch: read(*batch), batches(located))
@@ -139,7 +139,7 @@ class MemoryReader:
         return quoting
 
     async def list_ids(self, scope_id: ScopeId) -> frozenset[MemoryId]:
-        """List every memory of a scope, live or hidden, also what cannot be read."""
+        """List every memory of a scope, live or hidden, including unreadable ones."""
         return frozenset(await self._list_ids({}, [scope_id]))
 
     async def _list_ids(self, query: Document, scope_ids: Collection[ScopeId] | None) -> dict[MemoryId, ScopeId]:
@@ -170,7 +170,7 @@ class MemoryReader:
         parts = await _gather(look, await self._scopes.ids() if scope_ids is None else scope_ids)
         return sorted(itertools.chain.from_iterable(parts), reverse=True)[:limit]
 
-    # reading everything
+    # full scans
 
     async def stream(self, scope_ids: Collection[ScopeId] | None = None) -> AsyncIterator[MemoryRecord]:
         for scope_id in await self._scopes.ids() if scope_ids is None else scope_ids:
@@ -188,7 +188,7 @@ class MemoryReader:
             coming = asyncio.ensure_future(anext(pages, None))
             try:
                 while page := await coming:
-                    coming = asyncio.ensure_future(anext(pages, None))  # read while this page is worked on
+                    coming = asyncio.ensure_future(anext(pages, None))  # prefetched while this page is processed
                     read = row_documents.read_rows(page, scope_id)
                     yield read.rows
                     if read.unsound and (rows := await self._read_rows(scope_id, read.unsound)) is not None:
@@ -198,7 +198,7 @@ class MemoryReader:
                 await asyncio.gather(coming, return_exceptions=True)
 
     async def _read_rows(self, scope_id: ScopeId, keys: Sequence[Any]) -> IndexBatch | None:
-        """Look at memories whole that are not as a row expects: those that can be read give rows, the others are set aside."""
+        """Read whole memories that do not fit the row layout: readable ones become rows, the others are set aside."""
         located = {MemoryId(str(key)): scope_id for key in keys if isinstance(key, ObjectId)}
         memories = await self.fetch(located, vectors=True)
         again = [bson.encode(mapping.to_document(memory)) for memory in memories.values()]
@@ -221,7 +221,7 @@ class MemoryReader:
         codec: CodecOptions[Document] = CHECKED_CODEC,
         where: Mapping[str, Any] = MappingProxyType({"live": True}),
     ) -> AsyncIterator[list[Document]]:
-        """Page through the live memories of a scope by id, each page a query of its own, so that a slow reader loses none."""
+        """Page through the live memories of a scope by id, each page a separate query, so that a slow reader loses none."""
         bound: Document = {"$gte": _FIRST_ID}
         while True:
             query = {**where, "_id": bound}
@@ -235,7 +235,7 @@ class MemoryReader:
             bound = {"$gt": page[-1]["_id"]}
 
     async def count_live(self) -> dict[ScopeId, int]:
-        scope_ids = await self._scopes.ids()  # a server that does not answer is noticed here
+        scope_ids = await self._scopes.ids()  # an unresponsive server is detected here
         return dict(zip(scope_ids, await _gather(lambda one: self._count(one, live=True), scope_ids), strict=True))
 
     async def count_deleted(self, scope_ids: Collection[ScopeId] | None) -> int:
@@ -249,26 +249,26 @@ class MemoryReader:
 
 
 def get_collection(database: Database, scope_id: ScopeId) -> AsyncCollection[Document]:
-    """Return the collection of a scope's memories."""
+    """Return the collection of a scope."""
     return database[schema.collection_name(mapping.object_id(scope_id))]
 
 
 def batches(located: Located) -> Iterator[tuple[ScopeId, list[ObjectId]]]:
-    """Sort ids by scope, in batches; what cannot be an id is left out."""
+    """Group ids by scope, in batches; invalid ids are skipped."""
     by_scope: dict[ScopeId, list[MemoryId]] = {}
     for memory_id, scope_id in located.items():
         by_scope.setdefault(scope_id, []).append(memory_id)
     for scope_id, ids in by_scope.items():
         if mapping.find_object_id(scope_id) is None:
             continue
-        for start in range(0, len(ids), _BATCH):  # ids are read with their batch: to read many takes long
+        for start in range(0, len(ids), _BATCH):  # ids are parsed per batch: parsing many takes long
             found = map(mapping.find_object_id, ids[start : start + _BATCH])
             if keys := [key for key in found if key is not None]:
                 yield scope_id, keys
 
 
 async def _gather(ask: Callable[[Any], Coroutine[Any, Any, T]], items: Iterable[Any]) -> list[T]:
-    """Ask for every item, a few at a time; answers in the order of items, the first failure ends all."""
+    """Query every item, a few concurrently; return results in the order of items; the first failure cancels the rest."""
     listed = list(items)
     if len(listed) == 1:
         return [await ask(listed[0])]
@@ -278,8 +278,8 @@ async def _gather(ask: Callable[[Any], Coroutine[Any, Any, T]], items: Iterable[
         async with gate:
             return await ask(item)
 
-    # Not in a TaskGroup: where one of its tasks fails, Python 3.11 leaves its caller marked as about to be cancelled, and up to
-    # 3.11.2, which Debian 12 has, every time limit in that task then ends as a cancellation.
+    # Not in a TaskGroup: when one of its tasks fails, Python 3.11 leaves its caller marked as being cancelled, and up to
+    # 3.11.2, which Debian 12 has, every timeout in that task then surfaces as a cancellation.
     tasks = [asyncio.create_task(one(item)) for item in listed]
     try:
         return await asyncio.gather(*tasks)

@@ -1,6 +1,6 @@
-"""Writing memories: new ones, changes that check the revision, hiding, and removing for good.
+"""Writes of memories: inserts, updates that check the revision, soft and hard deletes.
 
-Methods that take many ids work through them in batches, so that no single operation is long.
+Methods that take many ids process them in batches, so that no single operation is long.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from infinite_memory.store.mongo.scopes import Scopes
 if TYPE_CHECKING:
     from pymongo.asynchronous.client_session import AsyncClientSession
 
-_FEW = 20  # documents written before others get their turn
-_PURGED = 100  # memories that go in one transaction, each with its versions
+_FEW = 20  # documents written before yielding to other tasks
+_PURGED = 100  # memories removed in one transaction, each with its versions
 
 
 class MemoryWriter:
-    """Writes to the collections of all scopes over one connection. ``polled``: whether the server has no transactions."""
+    """Writes to the collections of all scopes over one connection. ``polled``: True if the server has no transactions."""
 
     def __init__(self, connection: Connection, scopes: Scopes, reader: MemoryReader) -> None:
         self._connection, self._scopes, self._reader = connection, scopes, reader
@@ -63,8 +63,8 @@ class MemoryWriter:
                 await insert_or_undo(database, by_scope)
             else:
                 await insert_together(database, by_scope)
-        # A scope that was removed at this moment took them along, or a collection without a scope holds them; one that was archived at
-        # this moment may be about to be removed, by somebody who did not count them.
+        # A scope removed concurrently took them along, or they are in a collection without a scope; one archived concurrently may be about
+        # to be removed by a process that did not count them.
         try:
             await self._scopes.check(set(by_scope), archived_too=archived_too)
         except ScopeArchivedError:
@@ -82,7 +82,7 @@ class MemoryWriter:
             await compare_and_swap(database, memory, mapping.to_document(after), revise=revise)
         try:
             await self._scopes.check({memory.scope_id})
-        except ScopeNotFoundError as exc:  # merged into another at this moment, it may have been copied before
+        except ScopeNotFoundError as exc:  # merged into another concurrently, it may have been copied before
             located = await self._locate_merged([memory])
             found = (await self._reader.fetch(located, deleted=None, vectors=True)).get(memory.memory_id)
             if found is None:
@@ -93,7 +93,7 @@ class MemoryWriter:
         return after
 
     async def _locate_merged(self, memories: Sequence[MemoryRecord]) -> Located:
-        """Return where memories are whose scope has gone: those that were in it when it was merged into another."""
+        """Return the current scopes of memories whose scope was removed: those in it when it was merged into another."""
         await wait_for_merge(self._connection, [mapping.object_id(memory.scope_id) for memory in memories])
         return await self._reader.locate([memory.memory_id for memory in memories])
 
@@ -122,7 +122,7 @@ class MemoryWriter:
         return after
 
     async def _write_or_undo(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-        """Write without a transaction; after a failure, put back what was replaced."""
+        """Write without a transaction; after a failure, restore what was replaced."""
         olds = await self._reader.fetch({one.memory_id: one.scope_id for one in changed}, deleted=None, vectors=True)
         done: list[MemoryRecord] = []
         try:
@@ -173,9 +173,9 @@ class MemoryWriter:
         self, located: Located, *, live: bool, change: Mapping[str, Any], revision: int | None = None,
         condition: Condition = ANY,
     ) -> list[MemoryId]:  # fmt: skip
-        """Change those memories that are live or not and pass a condition; a mark of this very call tells which they were.
+        """Update memories that are live, or hidden, and meet a condition; a mark unique to this call identifies them.
 
-        With *revision* only those that still have it, where they were.
+        With *revision* only those that still have it, in the scope they were in.
         """
         mark, asked = ObjectId(), {"live": live, **condition.to_query()}
         asked |= {} if revision is None else {"revision": revision}
@@ -212,7 +212,7 @@ class MemoryWriter:
     async def _take_in_transaction(
         self, database: Database, scope_key: ObjectId, query: Mapping[str, Any]
     ) -> list[Document]:
-        """Remove the memories that pass a query; one that is brought back at this moment stays, with all that is its own."""
+        """Remove the memories that match a query; one restored concurrently is kept, with everything attached to it."""
         memories, taken = database[schema.collection_name(scope_key)], list[Document]()
 
         async def work(session: AsyncClientSession) -> None:
@@ -228,7 +228,7 @@ class MemoryWriter:
     async def _take_one_by_one(
         self, database: Database, scope_key: ObjectId, query: Mapping[str, Any]
     ) -> list[Document]:
-        """As `_take_in_transaction`, where there are none: the memory goes first, for only then is it known that it goes."""
+        """As `_take_in_transaction`, without transactions: the memory is removed first, because only then is its removal certain."""
         memories, taken = database[schema.collection_name(scope_key)], list[Document]()
         for one in await memories.find(query, {"_id": 1, "created_at": 1}).to_list(None):
             if (await memories.delete_one({**query, "_id": one["_id"]})).deleted_count:
@@ -253,29 +253,29 @@ class MemoryWriter:
                     count = await self._remove(database, scope_key, [one["_id"] for one in there])
                     await note_removed(database, scope_key, there)
                     removed += [MemoryId(str(one["_id"])) for one in there]
-            # Without transactions a copy may be elsewhere already.
+            # Without transactions a copy may already exist elsewhere.
             if elsewhere := await self._find_elsewhere(scope_id, ids, is_left=self.polled or count < len(ids)):
                 removed += await self.remove(elsewhere)
         return list(dict.fromkeys(removed))
 
     async def _remove(self, database: Database, scope_key: ObjectId, keys: list[ObjectId]) -> int:
-        """Remove memories and what belongs to them; returns how many of them were still there in the end.
+        """Remove memories and the records attached to them; return how many of the memories still existed.
 
-        The memory goes last: while it is there, a repeated call finishes the work.
+        The memory is removed last: while it exists, a repeated call completes the work.
         """
         if self.polled:
             await changes.write_tombstones(database, scope_key, keys)
         await _remove_belongings(database, keys)
         gone = await database[schema.collection_name(scope_key)].delete_many({"_id": {"$in": keys}})
-        # Somebody who was changing one of them may have kept a version meanwhile.
+        # A concurrent update of one of them may have stored a version.
         await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}})
         return gone.deleted_count
 
     async def _find_elsewhere(
         self, scope_id: ScopeId, keys: Sequence[ObjectId], *, is_left: bool
     ) -> dict[MemoryId, ScopeId]:
-        """Return where memories of a scope are that are not in it any more: moved at this moment, where *is_left* says that some may
-        be, or all of them, where another process merged the scope into another."""
+        """Return the current scopes of memories that are no longer in a scope: moved concurrently, if *is_left* says that some may be, or
+        all of them, if another process merged the scope."""
         if not is_left and await self._scopes.is_there(scope_id):
             return {}
         located = await self._reader.locate([MemoryId(str(key)) for key in keys])
@@ -285,7 +285,7 @@ class MemoryWriter:
 async def _remove_belongings(
     database: Database, keys: Sequence[ObjectId], session: AsyncClientSession | None = None
 ) -> None:
-    """Remove versions, links and counts of use of memories."""
+    """Remove versions, links and usage counts of memories."""
     await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}}, session=session)
     ends = [{"from_id": {"$in": keys}}, {"to_id": {"$in": keys}}]
     await database[schema.LINKS].delete_many({"$or": ends}, session=session)
@@ -303,7 +303,7 @@ async def insert_together(database: Database, by_scope: Mapping[ScopeId, list[Do
 
 
 async def insert_or_undo(database: Database, by_scope: Mapping[ScopeId, list[Document]]) -> None:
-    """Insert without a transaction; after a failure, take back what got in."""
+    """Insert without a transaction; after a failure, remove what was inserted."""
     done: list[tuple[ScopeId, list[ObjectId]]] = []
     try:
         for scope_id, group in by_scope.items():
@@ -327,10 +327,10 @@ async def compare_and_swap(
     revise: bool = True,
     session: AsyncClientSession | None = None,
 ) -> None:
-    """Put *document* in the place of *memory*, whose version before is kept where *revise* says so.
+    """Replace *memory* with *document*; with *revise* its previous version is kept.
 
     Raises:
-        MemoryNotFoundError: it is gone.
+        MemoryNotFoundError: it no longer exists.
         MemoryChangedError: it changed.
     """
     memories = get_collection(database, memory.scope_id)
@@ -345,8 +345,8 @@ async def compare_and_swap(
     if (await memories.replace_one(query, document, session=session)).matched_count == 0:
         if is_kept and before is not None:
             now = await memories.find_one({"_id": document["_id"]}, WITHOUT_VECTORS, session=session)
-            # It was removed or moved at this moment, or got its vector: what says the same is kept under its new number, when this is
-            # tried again. Other versions are not ours to remove, nor is the one that a move took over.
+            # It was removed or moved concurrently, or got its vector: the same content is kept under its new revision when this is retried.
+            # Other versions are not ours to remove, nor is the one that a move took over.
             if now is None or _get_words(now) == _get_words(before):
                 ours = {"memory_id": document["_id"], "revision": memory.revision, "moved_from": {"$exists": False}}
                 await database[schema.REVISIONS].delete_one(ours, session=session)
@@ -356,9 +356,9 @@ async def compare_and_swap(
 async def _keep_version(
     database: Database, memory: MemoryRecord, before: Mapping[str, Any], session: AsyncClientSession | None
 ) -> bool:
-    """Keep the version before a change; False where it is kept already.
+    """Store the version before a change; False if it is stored already.
 
-    Before the change, so that no version can be missing; named by its number, so that doing it twice is once.
+    Done before the change, so that no version can be missing; keyed by revision, so that repeating it is idempotent.
     """
     version = {"memory_id": mapping.object_id(memory.memory_id), "revision": memory.revision}
     kept = {"$setOnInsert": {"scope_id": mapping.object_id(memory.scope_id), "document": before}}
@@ -367,7 +367,7 @@ async def _keep_version(
 
 
 def _get_words(document: Document) -> Document:
-    """Return what a document without its vectors holds beside the marks of its last change."""
+    """Return the content of a document: without its vectors and the marks of its last change."""
     return {name: value for name, value in document.items() if name not in ("revision", "changed")}
 
 

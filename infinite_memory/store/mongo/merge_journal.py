@@ -1,14 +1,14 @@
-"""What is removed for good while it, or its scope, goes into another scope, so that this does not bring it back.
+"""Record of hard deletes during a move or a merge of scopes, so that these do not bring the memories back.
 
-A merge copies memories and marks the emptied scope later, in steps that are written down (`restore_steps`). Another process that removes a
-memory for good in between may come after its copy was made. So it notes what it removes beside the merge's journal, before the removal and
-after it, and the merge's last step takes exactly that out of the target. That step closes the journal, unless something was noted
-since it looked; who finds no open journal afterwards finds the scope gone, and looks where its memories are now.
+A merge copies memories and marks the emptied scope later, in journalled steps (`restore_steps`). Another process may hard-delete a memory
+in between, after its copy was made. So it records what it removes with the merge's journal, both before and after the removal, and the
+merge's last step removes exactly that from the target. That step closes the journal, unless something was recorded since it looked; a
+process that finds no open journal afterwards finds the scope gone, and locates its memories anew.
 
-The move of one memory on a server without transactions is written down and noted in the same way.
+The move of one memory on a server without transactions is journalled and recorded in the same way.
 
-Why before and after: before, so that what was asked to go goes although the asking process dies; after, for a merge that began in between.
-Why with the time of creation: a memory that is stored again under the same id meanwhile is another one.
+Why before and after: before, so that the removal is completed even if the process dies; after, for a merge that began in between. Why with
+the creation time: a memory stored under the same id since then is a different one.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _JOURNALS = {"_id": _KEYS, "state": "committing", "closed": {"$ne": True}}
 
 
 async def note_removed(database: Database, scope_key: ObjectId, removed: Sequence[Document]) -> None:
-    """Note memories (``_id`` and ``created_at``) as removed for good that are moved at this moment, or are of a scope that is merged;
-    else do nothing."""
+    """Record memories (``_id`` and ``created_at``) as hard-deleted if they are being moved, or their scope is being merged; else do
+    nothing."""
     name = schema.collection_name(scope_key)
     pours = {"do": "pour", "$or": [{"from": name}, {"to": name}]}
     moves = {"do": "move", "memory": {"$in": [one["_id"] for one in removed]}}
@@ -59,7 +59,7 @@ async def note_removed(database: Database, scope_key: ObjectId, removed: Sequenc
 
 
 async def take_out_removed(database: Database, merge_id: ObjectId, target: ObjectId, *, polled: bool) -> None:
-    """Remove from the target of a merge or a move what was noted, and close the journal: no more is noted, and no step is done again."""
+    """Remove what was recorded from the target of a merge or move, and close the journal: nothing more is recorded, no step is repeated."""
     key = f"{JOURNAL}{merge_id}"
     memories = database[schema.collection_name(target)]
     while (journal := await database[schema.META].find_one({"_id": key}, {"noted": 1})) is not None:
@@ -76,7 +76,7 @@ async def take_out_removed(database: Database, merge_id: ObjectId, target: Objec
 
 
 async def find_merging(database: Database) -> set[str]:
-    """Return the names of the collections that are merged into others at this moment."""
+    """Return the names of the collections that are being merged into others."""
     journals = await database[schema.META].find({**_JOURNALS, "steps.do": "pour"}, {"steps": 1}).to_list(None)
     return {step["from"] for journal in journals for step in journal["steps"] if step["do"] == "pour"}
 
@@ -88,7 +88,7 @@ async def is_merging(
     *,
     but: ObjectId | None = None,
 ) -> bool:
-    """True if one of some scopes is merged into another at this moment, or another into it, by any merge *but* one."""
+    """True if one of some scopes is being merged into another, or another into it, by any merge *but* one."""
     names = {"$in": [schema.collection_name(key) for key in scope_keys]}
     pours = {"do": "pour", "$or": [{"from": names}, {"to": names}]}
     merging = {**_JOURNALS, "steps": {"$elemMatch": pours}}
@@ -98,12 +98,12 @@ async def is_merging(
 
 
 async def wait_for_moves(database: Database, scope_keys: Collection[ObjectId], limit_s: float) -> None:
-    """Wait until no move of a server without transactions is under way that touches some scopes.
+    """Wait until no move on a server without transactions that involves any of some scopes is running.
 
-    To be called when a merge of them is written down: a move is written down too, and withdrawn where it sees that (`moves.apply_step`).
+    Call it once a merge of them is journalled: a move is journalled too, and withdrawn if it sees the merge (`moves.apply_step`).
 
     Raises:
-        StoreError: one takes longer than *limit_s*, or died; who connects next finishes it.
+        StoreError: one takes longer than *limit_s*, or its process died; the next connect completes it.
     """
     keys = {"$in": list(scope_keys)}
     moving = {**_JOURNALS, "steps": {"$elemMatch": {"do": "move", "$or": [{"from": keys}, {"to": keys}]}}}
@@ -117,13 +117,13 @@ async def wait_for_moves(database: Database, scope_keys: Collection[ObjectId], l
 
 
 async def check_merge(database: Database, merge_id: ObjectId, source: ObjectId, target: ObjectId) -> None:
-    """Refuse a merge that is written down where another process merges one of the scopes, or is about to remove the target.
+    """Reject a journalled merge if another process merges one of the scopes, or is about to remove the target.
 
-    Each of two merges that meet sees the other's journal, so at most one of them goes on. Who removes a scope archives it first, then
-    looks whether memories are on their way into it (`is_receiving_memories`), so one of a removal and a merge sees the other, too.
+    Two concurrent merges see each other's journals, so at most one of them goes on. A removal archives the scope first, then checks whether
+    memories are being moved into it (`is_receiving_memories`), so of a removal and a merge one sees the other too.
 
     Raises:
-        StoreError: another process does.
+        StoreError: another process does so.
     """
     there = {"$or": [{"_id": source}, {"_id": target, "archived_at": None}], **schema.PRESENT}
     is_met = await is_merging(database, [source, target], but=merge_id)
@@ -134,7 +134,7 @@ async def check_merge(database: Database, merge_id: ObjectId, source: ObjectId, 
 
 
 async def is_receiving_memories(database: Database, scope_key: ObjectId) -> bool:
-    """True if memories are moved into a scope at this moment, or another scope is merged into it."""
+    """True if memories are being moved into a scope, or another scope is being merged into it."""
     ends = [{"do": "move", "to": scope_key}, {"do": "pour", "to": schema.collection_name(scope_key)}]
     coming = {**_JOURNALS, "steps": {"$elemMatch": {"$or": ends}}}
     return await database[schema.META].find_one(coming, {"_id": 1}) is not None
@@ -146,5 +146,5 @@ def _pairs(removed: Sequence[Document]) -> Iterator[Mapping[str, Any]]:
 
 
 def _notes(database: Database, key: str) -> Any:
-    """Return the collection of a merge's notes, which goes with its journal (`restore_steps.clear`)."""
+    """Return the collection of a merge's records, which is removed with its journal (`restore_steps.clear`)."""
     return database[f"{STAGED}{key.removeprefix(JOURNAL)}_removed"]

@@ -1,10 +1,10 @@
-"""Moving one memory into another scope: it keeps its id, and its versions, links and counts go along.
+"""Move one memory into another scope: it keeps its id, and its versions, links and usage counts move along.
 
-Where there are transactions, one of them does it all. A standalone server has none: there it is a step that is written down first
-(`restore_steps`) and may be done twice, so that a process that dies in the middle is finished by whoever connects next.
+With transactions, a single one does it all. A standalone server has none: there it is a journalled step (`restore_steps`) that is safe to
+repeat, so that the next connect completes it if the process dies.
 
-The version before the move is kept like that before a change, with ``moved_from`` and ``moved_at``: they say from where the memory came
-and when (not known of moves by earlier programs), and that its id is taken although the scope it came from has no memory of it any more.
+The version before the move is kept as before a change, with ``moved_from`` and ``moved_at``: they say where the memory came from and when
+(unknown for moves by earlier programs), and that its id is taken although its former scope no longer has it.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 Step = dict[str, Any]
 
-_FEW = 10  # memories of the same text
+_FEW = 10  # memories with the same text
 
 
 class MergingError(MemoryChangedError):
-    """A memory's scope, or the one that it was to move into, is merged at this moment: it may be in another place afterwards."""
+    """A memory's scope, or the target, is being merged: the memory may be in a different scope afterwards."""
 
 
 def make_step(memory: MemoryRecord, target: ScopeId) -> Step:
-    """Return what is to be done, as it is written down."""
+    """Return the step, as journalled."""
     return {
         "do": "move",
         "memory": mapping.object_id(memory.memory_id),
@@ -53,7 +53,7 @@ def make_step(memory: MemoryRecord, target: ScopeId) -> Step:
 
 
 def make_steps(memory: MemoryRecord, target: ScopeId, move_id: ObjectId) -> list[Step]:
-    """Return all that is to be done where there are no transactions: the last takes out what somebody removed meanwhile."""
+    """Return all steps without transactions: the last removes what was hard-deleted since."""
     step = make_step(memory, target)
     return [step, {"do": "take_out_removed", "to": step["to"], "mark": move_id}]
 
@@ -61,12 +61,12 @@ def make_steps(memory: MemoryRecord, target: ScopeId, move_id: ObjectId) -> list
 async def check_movable(
     database: Database, memory: MemoryRecord, target: ScopeId, session: AsyncClientSession | None = None
 ) -> Document:
-    """Return the document of *memory*, which is live and of its revision.
+    """Return the document of *memory*, which must be live and unchanged.
 
     Raises:
-        MemoryNotFoundError: it is gone.
+        MemoryNotFoundError: it no longer exists.
         MemoryChangedError: it changed.
-        ScopeNotFoundError: *target* is gone.
+        ScopeNotFoundError: *target* no longer exists.
         ScopeArchivedError: *target* is archived.
     """
     await touch_open_scope(database, target, session)
@@ -81,9 +81,9 @@ async def check_movable(
 
 
 async def touch_open_scope(database: Database, target: ScopeId, session: AsyncClientSession | None = None) -> None:
-    """Raise `ScopeNotFoundError` or `ScopeArchivedError` unless a scope may take memories.
+    """Raise `ScopeNotFoundError` or `ScopeArchivedError` unless a scope accepts memories.
 
-    It is written to and not only read: a removal of the scope at this moment waits, or lets this fail, and takes nothing along unseen.
+    Its document is written, not only read: a concurrent removal of the scope waits, or makes this fail, and removes nothing unseen.
     """
     touched = {"_id": mapping.object_id(target), **schema.PRESENT}
     scope = await database[schema.SCOPES].find_one_and_update(
@@ -95,17 +95,17 @@ async def touch_open_scope(database: Database, target: ScopeId, session: AsyncCl
 async def touch_scopes(
     database: Database, scope_keys: Sequence[ObjectId], session: AsyncClientSession | None = None
 ) -> bool:
-    """Write to scopes, so that of a merge and a move, which both do, one waits for the other; False if none of them is there."""
+    """Write to scope documents, so that a merge and a move, which both do so, are serialised; False if none of them exists."""
     touched = {"_id": {"$in": scope_keys}, **schema.PRESENT}
     mark = {"$set": {"moved": ObjectId()}}
     return (await database[schema.SCOPES].update_many(touched, mark, session=session)).matched_count > 0
 
 
 async def wait_for_merge(connection: Connection, scope_keys: Sequence[ObjectId]) -> None:
-    """Wait while another process merges one of some scopes.
+    """Wait while another process merges any of some scopes.
 
     Raises:
-        StoreError: it takes longer than an operation may.
+        StoreError: it takes longer than the operation timeout.
     """
     give_up_at = time.monotonic() + connection.timeout_s
     while True:
@@ -125,7 +125,7 @@ def _check_open(scope: Document | None, target: ScopeId) -> None:
 
 
 async def check_moved(database: Database, memory: MemoryRecord, target: ScopeId) -> None:
-    """Raise `ScopeArchivedError`, `ScopeNotFoundError` or `MergingError` where `apply_step` did not move a memory."""
+    """Raise `ScopeArchivedError`, `ScopeNotFoundError` or `MergingError` if `apply_step` did not move a memory."""
     step = make_step(memory, target)
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
     key, scopes = {"_id": step["memory"]}, database[schema.SCOPES]
@@ -133,43 +133,43 @@ async def check_moved(database: Database, memory: MemoryRecord, target: ScopeId)
         if await into.find_one(key, {"_id": 1}) is not None:
             return
         if await scopes.find_one({"_id": step["from"], **schema.PRESENT}, {"_id": 1}) is not None:
-            return  # it was moved, and removed since; else it went with its scope
+            return  # it was moved, and removed since; else it was removed with its scope
     _check_open(await scopes.find_one({"_id": step["to"], **schema.PRESENT}, {"name": 1, "archived_at": 1}), target)
     raise MergingError(memory.memory_id)
 
 
 async def move_in_transaction(database: Database, memory: MemoryRecord, target: ScopeId) -> None:
-    """Move in one transaction; raises as `check_movable`, and `MergingError` while one of the scopes is merged."""
+    """Move in one transaction; raise as `check_movable`, and `MergingError` while one of the scopes is being merged."""
     step = make_step(memory, target)
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
 
     async def work(session: AsyncClientSession) -> None:
-        # First what others change as well: from here on they wait, where otherwise this would start over, again and again.
+        # Contended documents first: from here on others wait; otherwise this would be retried again and again.
         as_read = {"_id": step["memory"], "live": True, "revision": memory.revision}
         document = await source.find_one_and_delete(as_read, session=session)
         if document is None:
             await check_movable(database, memory, target, session)
             raise MemoryChangedError(memory.memory_id)
         await touch_open_scope(database, target, session)
-        # As the first is written to, a merge of it that begins now waits for this transaction, or lets it begin again.
+        # Because the first is written to, a merge of it that starts now waits for this transaction, or makes it retry.
         is_there = await touch_scopes(database, [step["from"]], session)
         if not is_there or await is_merging(database, [step["from"], step["to"]], session):
             raise MergingError(memory.memory_id)
         await _keep_version(database, step, document, session)
         await _take_along(database, step, session)
-        # Last, for this is also the order of the change feed: an index takes it out of the one place, then into the other.
+        # Last, because the change feed has the same order: an index removes it from the old scope, then adds it to the new one.
         await into.insert_one(_risen(document), session=session)
 
     await in_transaction(database.client, work)
 
 
 async def apply_step(database: Database, step: Step) -> None:
-    """Do the step, or what an interruption left of it, on a server without transactions.
+    """Carry out the step, or the rest of an interrupted one, on a server without transactions.
 
-    What is not yet in a scope that was archived since it was written down stays where it is: the scope may be about to be removed, by
-    somebody who saw neither the memory in it nor the step. So it does where the first scope was merged, for what is left in that is a copy,
-    and where one of the scopes is being merged: who merges waits for moves that were written down before (`wait_for_moves`), so one of
-    the two always sees the other.
+    If the target was archived since the step was journalled, what is not in it yet stays where it is: the scope may be about to be removed
+    by a process that saw neither the memory in it nor the step. The same holds if the first scope was merged, because what is left in it is
+    a copy, and while one of the scopes is being merged: a merge waits for moves journalled before it (`wait_for_moves`), so one of the two
+    always sees the other.
     """
     source, into = (database[schema.collection_name(step[end])] for end in ("from", "to"))
     key = {"_id": step["memory"]}
@@ -186,10 +186,10 @@ async def apply_step(database: Database, step: Step) -> None:
         await _keep_version(database, step, document)
         await write_tombstones(database, step["from"], [step["memory"]])
         there = await into.find_one(key, {"revision": 1})
-        if there is None or there["revision"] <= document["revision"]:  # else it was changed there since
+        if there is None or there["revision"] <= document["revision"]:  # else it was changed there since then
             await into.replace_one(key, _risen(document), upsert=True)
         if (await source.delete_one({**key, "revision": document["revision"]})).deleted_count:
-            break  # else it was changed here meanwhile
+            break  # else it was changed here concurrently
     await _take_along(database, step)
 
 
@@ -214,7 +214,7 @@ async def _take_along(database: Database, step: Step, session: AsyncClientSessio
 
 
 async def find_moved(database: Database, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
-    """Return where those of some memories are that were ever moved, live or hidden."""
+    """Return the scopes of those memories that were ever moved, live or hidden."""
     keys = [key for memory_id in memory_ids if (key := mapping.find_object_id(memory_id)) is not None]
     query = {"memory_id": {"$in": keys}, "moved_from": {"$exists": True}}
     found = database[schema.REVISIONS].find(query, {"memory_id": 1, "scope_id": 1})

@@ -1,4 +1,4 @@
-"""`Owners` on MongoDB: one aggregation over a scope's collection, and a document for each agent that was made."""
+"""`Owners` on MongoDB: one aggregation over a scope's collection, and a document per created agent."""
 
 from __future__ import annotations
 

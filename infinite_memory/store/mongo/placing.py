@@ -1,10 +1,10 @@
-"""Putting into place what was staged: by renaming, by adding what is missing, and scope by scope.
+"""Put staged data into place: by renaming, by adding what is missing, and scope by scope.
 
-Between the time when a restore looked at the scopes and this one, people and other processes go on: the name of a scope that it brings
-may be taken, and a scope that it adds to may be forgotten, or merged into another. So a step of `place_scope` looks again, and gives what
-it holds to the scope that is there now, or to one that is made again.
+Other processes may have changed scopes since the restore read them: the name of a restored scope may be taken, and a scope that it adds to
+may be removed, or merged into another. So a step of `place_scope` checks again, and adds its data to the scope that exists now, or to a
+recreated one.
 
-Why a scope that has gone gets another id: who removes it may be about to remove its collection once more.
+Why a recreated scope gets a new id: the process that removed it may be about to remove its collection once more.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ Step = dict[str, Any]
 
 
 def make_step(prefix: str, scope: ObjectId, *, is_new: bool, alone: bool) -> Step:
-    """Return what is to be done for one scope, as it is written down.
+    """Return the step for one scope, as journalled.
 
     Args:
-        prefix: How the names of the restore's staged collections begin. The scope's document is among its ``scopes``.
-        is_new: Whether nobody had the scope's id or name when the restore began.
-        alone: Whether it must not go into a scope that is there; its id is then nobody's.
+        prefix: Name prefix of the restore's staged collections. The scope's document is among its ``scopes``.
+        is_new: Whether the scope's id and name were unused when the restore began.
+        alone: Whether it must not go into an existing scope; its id is then unused.
     """
     return {"do": "place", "prefix": prefix, "scope": scope, "is_new": is_new, "alone": alone}
 
 
 async def find_home(database: Database, scope: Document) -> ObjectId | None:
-    """Return which scope has the id of *scope*, or else its name; None where there is neither."""
+    """Return the scope with the id of *scope*, else the one with its name; None if there is neither."""
     if await _is_present(database, scope["_id"]):
         return ObjectId(scope["_id"])
     found = await database[schema.SCOPES].find_one({**_PRESENT, "name_key": scope["name_key"]}, {"_id": 1})
@@ -49,9 +49,9 @@ async def find_home(database: Database, scope: Document) -> ObjectId | None:
 
 
 async def leave_out_arrived(database: Database, prefix: str, added: Collection[ObjectId]) -> int:
-    """Take out of what is staged the memories that are in some scope by now; returns their number.
+    """Remove staged memories that are in some scope by now; return their number.
 
-    Another restore may have brought one back since this one looked, and somebody may have moved it: it would be in two scopes.
+    Another restore may have brought one back since this one looked, and it may have been moved: it would be in two scopes.
     """
     arrived: list[ObjectId] = []
     async for scope in database[schema.SCOPES].find(_PRESENT if added else {"_id": None}, {"_id": 1}):
@@ -70,12 +70,12 @@ async def _is_present(database: Database, key: ObjectId) -> bool:
 
 
 async def place_scope(database: Database, step: Step, *, polled: bool) -> None:
-    """Put a scope's staged memories into it, or into the one that has its name by now; what is there stays. May be done twice.
+    """Put a scope's staged memories into it, or into the one that has its name by now; existing ones are kept. Safe to repeat.
 
-    What belongs to the memories is still staged, and gets the id of the scope that they are in.
+    Records attached to the memories are still staged, and get the id of the scope that these are in.
 
     Raises:
-        ScopeExistsError: it was to be alone, and its name is taken; nothing was put into place.
+        ScopeExistsError: it must not be merged, and its name is taken; nothing was put into place.
     """
     key, documents = step["scope"], database[step["prefix"] + schema.SCOPES]
     document = await documents.find_one({"_id": key})
@@ -83,7 +83,7 @@ async def place_scope(database: Database, step: Step, *, polled: bool) -> None:
         return
     own = schema.collection_name(key)
     staged = [step["prefix"] + own]
-    # What lies in a collection without a scope is ours, from before an interruption, or has lost the scope's document.
+    # A collection without a scope is ours, from before an interruption, or has lost its scope's document.
     is_free = step["is_new"] and await database[schema.SCOPES].find_one({"_id": key}, {"_id": 1}) is None
     if is_free:
         is_renamed = await find_home(database, document) is None and await rename(
@@ -101,7 +101,7 @@ async def place_scope(database: Database, step: Step, *, polled: bool) -> None:
                 of_scope = {"scope_id": key}
                 await database[step["prefix"] + shared].update_many(of_scope, {"$set": {"scope_id": home}})
         if await _is_present(database, home):
-            break  # else it was removed meanwhile, with what was put there
+            break  # else it was removed since, with what was put there
     if is_free and home != key:
         await database[own].drop()
     await documents.delete_one({"_id": key})
@@ -114,7 +114,7 @@ async def _find_or_make(database: Database, document: Document, *, is_free: bool
         try:
             await database[schema.SCOPES].insert_one(made)
         except DuplicateKeyError:
-            continue  # its name was taken at this moment
+            continue  # its name was taken concurrently
         return ObjectId(made["_id"])
     return home
 
@@ -129,7 +129,7 @@ async def _fill(database: Database, staged: list[str], home: ObjectId, *, polled
 
 
 async def rename(database: Database, source: str, target: str, *, polled: bool, replaces: bool = True) -> bool:
-    """Rename a staged collection, if that was not done before; False where it would replace one and must not."""
+    """Rename a staged collection, if not done before; False if it would replace one and must not."""
     if polled and MEMORIES.fullmatch(target):
         await database[source].update_many({}, schema.CHANGED_NOW)
     try:
@@ -143,7 +143,7 @@ async def rename(database: Database, source: str, target: str, *, polled: bool, 
 
 
 async def add_missing(database: Database, source: str, target: str) -> None:
-    """Insert those documents whose ids are not there."""
+    """Insert the documents whose ids do not exist yet."""
     into = {"$merge": {"into": target, "on": "_id", "whenMatched": "keepExisting", "whenNotMatched": "insert"}}
     try:
         await aggregate(database[source], [into])
@@ -154,7 +154,7 @@ async def add_missing(database: Database, source: str, target: str) -> None:
 
 
 async def _add_one_by_one(database: Database, source: str, target: str) -> None:
-    """Insert what another unique index lets in; what it refuses is there already."""
+    """Insert the documents that another unique index accepts; those it rejects exist already."""
     async for document in database[source].find():
         try:
             await database[target].insert_one(document)

@@ -25,7 +25,7 @@ from infinite_memory.store.set_aside import SetAsideDocument
 Document = dict[str, Any]
 
 SMALL = 20_000
-"""Documents of a collection up to which it is looked at whole each time; more only when everything is."""
+"""Collections of at most this many documents are checked in full each time; larger ones only when everything is."""
 
 _PAGE = 500
 _SHARED = (
@@ -41,7 +41,7 @@ _SHARED = (
 _OTHER_TYPES = ("number", "string", "object", "binData", "bool", "date", "timestamp", "null", "minKey", "maxKey", "javascript",
                 "symbol")  # fmt: skip
 _STRANGE: Mapping[str, Any] = {"$or": [{"live": {"$nin": [True, False]}}, {"_id": {"$type": list(_OTHER_TYPES)}}]}
-"""Memories that no query of ours asks for; an index tells them."""
+"""Memories that no query of ours returns; an index finds them."""
 
 _NO_SCOPE = DocumentFault("_id", "a document for the scope of these memories", is_mendable=True)
 
@@ -50,7 +50,7 @@ class MongoRepairs(Repairs):
     """See `Repairs`.
 
     Args:
-        read_scopes: Reads every scope, and sets aside what cannot be one.
+        read_scopes: Reads every scope, and sets aside invalid ones.
         remove_memories: `Store.remove`.
         drop_scope: `Store.drop_scope`.
     """
@@ -78,11 +78,11 @@ class MongoRepairs(Repairs):
         await self._look_for_lost_scopes(names)
 
     async def _look_again(self) -> None:
-        """Strike off what is sound by now, or gone."""
+        """Discard records of documents that are valid by now, or removed."""
         by_collection: dict[str, list[Any]] = {}
         for entry in self._set_aside.documents():
             if entry.collection == schema.SCOPES:
-                continue  # looked at together, for each other's names count
+                continue  # checked together, because their names must be unique
             by_collection.setdefault(entry.collection, []).append(entry.document_id)
         for name, keys in by_collection.items():
             for start in range(0, len(keys), _PAGE):
@@ -110,7 +110,7 @@ class MongoRepairs(Repairs):
             self._set_aside.accepts(kind, name, document)
 
     async def _pages(self, name: str, query: Mapping[str, Any]) -> AsyncIterator[list[Document]]:
-        """Page through documents in their natural order: their ids may be of several types, which do not compare."""
+        """Page through documents in natural order: their ids may be of several types, which do not compare."""
         async with self._connection.operation(factor=60, asks_first=False) as database:
             cursor = database[name].find(query, batch_size=_PAGE)
             page: list[Document] = []
@@ -122,7 +122,7 @@ class MongoRepairs(Repairs):
         yield page
 
     async def _look_for_lost_scopes(self, names: Sequence[str]) -> None:
-        """Note collections of memories that no scope owns."""
+        """Record memory collections that no scope owns."""
         async with self._connection.operation(factor=4) as database:
             if await is_restoring(database):
                 return
@@ -161,7 +161,7 @@ class MongoRepairs(Repairs):
         async with self._connection.operation(factor=4) as database:
             raw = await _find(database, document)
             if raw is None and kind is DocumentKind.SCOPE and is_object_id(document.document_id):
-                raw = {"_id": document.document_id}  # only its memories are there
+                raw = {"_id": document.document_id}  # only its memories exist
             if raw is None:
                 return False
             mended = await self._mended(database, kind, raw)
@@ -173,7 +173,7 @@ class MongoRepairs(Repairs):
         return True
 
     async def _mended(self, database: Database, kind: DocumentKind, raw: Document) -> Document | None:
-        """Return what a document is to become; empty where it is to go, for it is made again."""
+        """Return the repaired document; empty if it is to be removed, because it is recreated."""
         faults = check_document(kind, raw)
         if is_disposable(kind, raw) and all(fault.is_mendable for fault in faults):
             return {"_id": SCHEMA, "version": schema.SCHEMA_VERSION} if raw["_id"] == SCHEMA else {}
@@ -200,7 +200,7 @@ class MongoRepairs(Repairs):
         elif name == schema.SCOPES and is_object_id(key):
             async with (
                 self._connection.operation() as database
-            ):  # so that a scope without a document is dropped as well
+            ):  # so that a scope without a document can be dropped as well
                 await database[name].update_one({"_id": key}, {"$set": {"dropping": True}}, upsert=True)
             await self._drop_scope(ScopeId(str(key)))
         else:
@@ -214,7 +214,7 @@ async def _find(database: Database, document: SetAsideDocument) -> Document | No
 
 
 async def _write(database: Database, collection: str, raw: Document, mended: Document) -> None:
-    """Put a mended document into the place of the one that it was made of."""
+    """Replace a document with its repaired form."""
     documents = database[collection]
     if not mended:
         await documents.delete_one({"_id": {"$eq": raw["_id"]}})

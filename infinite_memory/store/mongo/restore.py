@@ -1,7 +1,7 @@
-"""Restoring into MongoDB: documents are staged in collections of their own and put into place by renaming.
+"""Restore into MongoDB: documents are staged in separate collections and put into place by renaming.
 
-Why revisions rise: a sidecar, here or in another process, knows a memory by its revision. A memory that a restore sets back gets
-a revision above the one it replaces, so that nobody takes the old form for the newer one.
+Why revisions are raised: a sidecar, here or in another process, compares memories by revision. A memory that a restore reverts gets a
+revision above the one it replaces, so that its old form is not mistaken for the newer one.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from infinite_memory.store.mongo.snapshot import (
 
 log = logging.getLogger(__name__)
 
-_TELL_S = 20.0  # a restore under way says so this often
+_TELL_S = 20.0  # heartbeat interval of a running restore
 
 _UNSURE = WriteConcern(w=1, j=False)
-"""For what is staged: a later durable write to the same server makes all that was written before it durable."""
+"""For staged data: a later durable write to the same server makes everything written before it durable."""
 
 _KEPT_NAMES = frozenset({schema.META, schema.TOMBSTONES, schema.TOKENS})
 
@@ -56,18 +56,18 @@ Document = dict[str, Any]
 
 
 class RestoreJob(Restore):
-    """One restore; made by `begin_restore`."""
+    """A running restore; created by `begin_restore`."""
 
     def __init__(self, connection: Connection, plan: RestorePlan, *, polled: bool) -> None:
         self._connection, self._plan, self._polled = connection, plan, polled
         self._id = ObjectId()
         self._existing: dict[ObjectId, tuple[int, Any]] = {}
         self._scopes_there: list[Document] = []
-        self._targets: dict[ObjectId, Document] = {}  # id, name and folded name of each scope that the backup's go into
+        self._targets: dict[ObjectId, Document] = {}  # id, name and folded name of each target scope
         self._scope_of: dict[str, ObjectId] = {}  # the backup's scope -> the one it goes into
         self._new_scopes: set[ObjectId] = set()
         self._new_names: set[str] = set()
-        self._id_of: dict[ObjectId, ObjectId] = {}  # memories that get another id, for theirs is taken
+        self._id_of: dict[ObjectId, ObjectId] = {}  # memories that get a new id, because theirs is taken
         self._added: set[ObjectId] = set()
         self._staged: Counter[str] = Counter()
         self._skipped = self._replaced = 0
@@ -83,7 +83,7 @@ class RestoreJob(Restore):
         return self._plan.mode is RestoreMode.REPLACE and not self._only
 
     async def begin(self) -> None:
-        """Look at what is there, and open the journal."""
+        """Read what exists, and open the journal."""
         async with self._connection.operation(factor=60) as database:
             await self._look(database)
             if self._only:
@@ -96,7 +96,7 @@ class RestoreJob(Restore):
             await database[schema.META].insert_one({"_id": self._journal, "state": "staging", "at": utc_now()} | who)
 
     async def _look(self, database: Database) -> None:
-        """Note which scopes and memories there are; documents that are not as they should be do not hinder what replaces them."""
+        """Record existing scopes and memories; invalid documents do not stop what replaces them."""
         fields = {"_id": 1, "name": 1, "name_key": 1}
         async for scope in database[schema.SCOPES].find(schema.PRESENT, fields):
             if not isinstance(scope["_id"], ObjectId):
@@ -115,7 +115,7 @@ class RestoreJob(Restore):
             elif (found := MEMORIES.fullmatch(chunk.collection)) is not None:
                 await self._take_memories(found[1], chunk.documents)
             elif chunk.collection == schema.LINKS and self._only:
-                self._links.append(chunk)  # their ends get other ids, which are known once all memories are
+                self._links.append(chunk)  # their ends get new ids, which are known once all memories are staged
             elif chunk.collection in schema.BELONGING:
                 await self._take_belonging(chunk)
             elif not _is_plain(chunk.collection) or chunk.collection in (schema.TOMBSTONES, schema.TOKENS):
@@ -144,7 +144,7 @@ class RestoreJob(Restore):
                 if scope["_id"] in there or scope["name_key"] in by_name:
                     target = scope["_id"] if scope["_id"] in there else by_name[scope["name_key"]]
                     self._scope_of[key] = target
-                    if target not in self._targets:  # staged all the same: the target may be removed meanwhile
+                    if target not in self._targets:  # staged anyway: the target may be removed concurrently
                         self._targets[target] = {**scope, "_id": target}
                         kept.append(self._targets[target])
                     continue
@@ -177,7 +177,7 @@ class RestoreJob(Restore):
                 [document] = decoded(raw)
                 if known is not None and _is_digest(document):
                     self._skipped += (
-                        1  # its id says that it is one, so that it goes with what it quotes; a copy would stay
+                        1  # its id marks it as one, so that it is removed with what it quotes; a copy would stay
                     )
                     continue
                 self._added.add(memory_id)
@@ -193,7 +193,7 @@ class RestoreJob(Restore):
         await self._stage(schema.collection_name(scope_id), kept)
 
     def _renamed(self, memory: Document) -> Document:
-        """Put the ids of the new scope into a memory, its own and those of the memories that it quotes."""
+        """Replace the ids in a memory with those of the new scope: its own and those of the memories that it quotes."""
 
         def find(key: ObjectId) -> ObjectId:
             return self._id_of.setdefault(key, ObjectId()) if key in self._existing else key
@@ -204,7 +204,7 @@ class RestoreJob(Restore):
             if is_summary_of(former, about.get(SUMMARY_OF)):  # and its copy too
                 about[SUMMARY_OF] = f"{about[SUMMARY_OF]} {ObjectId()}"
                 self._id_of[memory["_id"]] = ObjectId(make_summary_id(former[:8], about[SUMMARY_OF]))
-            elif memory.get("source") == "summary":  # one of an older version is known by how its id begins
+            elif memory.get("source") == "summary":  # one of an older version is recognised by its id prefix
                 self._id_of[memory["_id"]] = ObjectId(memory["_id"].binary[:4] + ObjectId().binary[4:])
         memory["_id"] = find(memory["_id"])
         if isinstance(about, dict) and isinstance(quoted := about.get(SOURCES), list):
@@ -213,7 +213,7 @@ class RestoreJob(Restore):
         return memory
 
     async def _take_belonging(self, chunk: Chunk) -> None:
-        """Stage revisions, facts and links; beside what is there, only those of what is added."""
+        """Stage revisions, facts and links; in a merge, only those of added memories and scopes."""
         if self._plan.mode is RestoreMode.REPLACE and not self._only:
             await self._stage(chunk.collection, split(chunk.documents))
             return
@@ -230,7 +230,7 @@ class RestoreJob(Restore):
             if chunk.collection == schema.REVISIONS and document["memory_id"] not in self._added:
                 continue
             if self._only:
-                is_of_memory = chunk.collection == schema.USES  # named by the memory's own id
+                is_of_memory = chunk.collection == schema.USES  # keyed by the memory's own id
                 document["_id"] = self._id_of.get(document["_id"], document["_id"]) if is_of_memory else ObjectId()
                 for field in ("memory_id", "from_id", "to_id"):
                     if field in document:
@@ -311,7 +311,7 @@ class RestoreJob(Restore):
                 await self._tell(database)
 
     async def _tell(self, database: Database) -> None:
-        """Record that this restore is alive; what was staged before is durable once this is."""
+        """Write a heartbeat; everything staged before is durable once this is."""
         self._told_at = time.monotonic()
         await database[schema.META].update_one({"_id": self._journal}, {"$set": {"at": utc_now()}})
 
@@ -321,26 +321,26 @@ class RestoreJob(Restore):
                 raise BackupError(f"{found:,} of {wanted:,} documents of {name} were staged; nothing was changed")
 
     async def _look_again(self, database: Database) -> int:
-        """Look what has become of the scopes since `begin`; returns how many will be made.
+        """Check how scopes changed since `begin`; return how many will be created.
 
         Raises:
-            ScopeExistsError: the name of the one scope is taken by now.
+            ScopeExistsError: the name of the single scope is taken by now.
         """
         homeless = [key for key, scope in self._targets.items() if await find_home(database, scope) is None]
         if self._only and not homeless:
             raise ScopeExistsError(self._plan.as_scope or self._plan.only_scope or "")
-        # What belonged to one that was removed, and lacked nothing, does not come back alone.
+        # Records of a scope that was removed, and lacked no memories, are not restored alone.
         bare = [key for key in homeless if not self._is_filled(key)]
         for shared in schema.BELONGING if bare else ():
             await database[self._staged_name(shared)].delete_many({"scope_id": {"$in": bare}})
         return len(homeless) - len(bare)
 
     def _is_filled(self, key: ObjectId) -> bool:
-        """True if there is a scope to be made, or memories to be added to it."""
+        """True if a scope is to be created, or memories are to be added to it."""
         return key in self._new_scopes or self._staged[schema.collection_name(key)] > 0
 
     async def _steps(self, database: Database) -> list[Step]:
-        """List what is to be done, each step such that doing it again changes nothing."""
+        """Return the steps, each idempotent."""
         prefix = self._staged_name("")
         present = await database.list_collection_names()
         staged = [name.removeprefix(prefix) for name in present if name.startswith(prefix)]
@@ -366,14 +366,14 @@ class RestoreJob(Restore):
 
 
 async def begin_restore(connection: Connection, plan: RestorePlan, *, polled: bool) -> RestoreJob:
-    """Begin a restore; see `Copies.restore`."""
+    """Start a restore; see `Copies.restore`."""
     restore = RestoreJob(connection, plan, polled=polled)
     await restore.begin()
     return restore
 
 
 def _is_plain(name: str) -> bool:
-    """True if a collection can be one that all scopes share."""
+    """True if a collection may be one that all scopes share."""
     return PLAIN_NAME.fullmatch(name) is not None and not name.startswith((STAGED, schema.PREFIX))
 
 
@@ -383,13 +383,13 @@ def _is_digest(memory: Document) -> bool:
 
 
 def _risen(raw: bytes, known: tuple[int, Any]) -> bytes:
-    """Raise a memory's revision above that of the one that it replaces, unless they are the same."""
+    """Raise a memory's revision above that of the one it replaces, unless they are equal."""
     [document] = decoded(raw)
     revision, changed = known
     if document.get("revision") == revision and document.get("changed") == changed:
         return raw
     if document.get("revision", 0) <= revision:
         document["revision"] = revision + 1
-        document["changed"] = Timestamp(0, 0)  # the server puts its own there
+        document["changed"] = Timestamp(0, 0)  # the server fills in its own
         return encoded(document)
     return raw

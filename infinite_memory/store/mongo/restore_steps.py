@@ -1,8 +1,8 @@
-"""Putting into place what a restore staged, or moving a memory or a scope into another: steps that are written down first.
+"""Put into place what a restore staged, or move a memory or a scope into another, in journalled steps.
 
-The plan stands in ``meta`` (``restore.<id>``), and each of its steps may be done twice. So a process that dies among them is
-finished by whoever connects next, and one whose server goes away waits for it; a process that dies before leaves only collections
-that nobody reads, which are removed later.
+The plan is stored in ``meta`` (``restore.<id>``), and each step is safe to repeat. So if a process dies between steps, the next connect
+completes them, and if the server goes away, the process waits for it; a crash before that leaves only unused collections, which are removed
+later.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from infinite_memory.store.set_aside import SetAside
 log = logging.getLogger(__name__)
 
 ABANDONED = dt.timedelta(minutes=10)
-"""A restore that said nothing for so long has died, wherever it ran; its collections go."""
+"""A restore without a heartbeat for this long is dead, wherever it ran; its collections are removed."""
 
 _STAGED_NAME = re.compile(rf"{STAGED}([0-9a-f]{{24}})_(.+)")
 
@@ -52,15 +52,15 @@ async def put_into_place(
     connection: Connection, restore_id: ObjectId, steps: list[Step], *, polled: bool,
     begin: Callable[[Database], Awaitable[None]] | None = None, before_drop: Callable[[], Awaitable[None]] | None = None,
 ) -> None:  # fmt: skip
-    """Write the steps down and carry them out, waiting for a server that goes away among them: half of them must not stay.
+    """Journal the steps and carry them out, waiting for a server that goes away in between: they must not be left half done.
 
     Args:
-        begin: Done between the two, once; where it refuses (`StoreError`), so does this, and nothing was changed.
-        before_drop: Done before a scope is marked for removal, perhaps twice.
+        begin: Called once between the two; if it raises `StoreError`, so does this, and nothing was changed.
+        before_drop: Called before a scope is marked for removal, possibly twice.
 
     Raises:
-        StoreUnavailableError: it did not come back; whoever connects next carries them out.
-        ScopeExistsError: another process took the name of the one scope that was to be added; nothing was changed.
+        StoreUnavailableError: the server did not come back; the next connect carries the steps out.
+        ScopeExistsError: another process took the name of the single scope to add; nothing was changed.
     """
     key, written, begun = f"{JOURNAL}{restore_id}", False, begin is None
 
@@ -71,7 +71,7 @@ async def put_into_place(
             there = await meta.find_one({"_id": key}, {"closed": 1})
             if not written if there is None else not there.get("closed"):
                 journal = {"state": "committing", "at": utc_now(), "steps": steps}
-                written = there is not None  # one that is gone on the next attempt was finished by another process
+                written = there is not None  # one that is missing on the next attempt was completed by another process
                 await meta.update_one({"_id": key}, {"$set": journal}, upsert=True)
                 written = True
                 try:
@@ -93,9 +93,9 @@ async def put_into_place(
 
 
 async def finish_interrupted(database: Database, set_aside: SetAside, *, polled: bool) -> None:
-    """Finish restores that died while being put into place, and clear away those that died before."""
+    """Complete restores that died while being put into place, and clean up those that died before."""
     journals = await database[schema.META].find({"_id": {"$regex": r"^restore\."}}).to_list(None)
-    for journal in sorted(journals, key=_is_no_move):  # a merge would copy what was moved by half
+    for journal in sorted(journals, key=_is_no_move):  # a merge would copy half-moved memories
         if not set_aside.accepts(DocumentKind.META, schema.META, journal):
             continue
         restore_id = ObjectId(journal["_id"].removeprefix(JOURNAL))
@@ -114,7 +114,7 @@ async def finish_interrupted(database: Database, set_aside: SetAside, *, polled:
 
 
 async def _lacks_target(database: Database, steps: list[Step]) -> bool:
-    """True for a merge into a scope that is gone: of two scopes that were being merged into each other one must stay."""
+    """True for a merge into a removed scope: of two scopes that were being merged into each other one must stay."""
     targets = [step["to"] for step in steps if step["do"] == "rescope"]
     present = {"_id": {"$in": targets}, **schema.PRESENT}
     return bool(targets) and await database[schema.SCOPES].find_one(present, {"_id": 1}) is None
@@ -126,9 +126,9 @@ def _is_no_move(journal: Document) -> bool:
 
 
 def _is_abandoned(journal: Document) -> bool:
-    """True if the process that staged is known to be dead, or has said nothing for long.
+    """True if the staging process is known to be dead, or has sent no heartbeat for long.
 
-    A journal that names no machine, as those of earlier versions, goes by time alone.
+    A journal without a machine name, as written by earlier versions, is judged by time alone.
     """
     if journal.get("machine") == this_machine() and not psutil.pid_exists(journal["pid"]):
         return True
@@ -137,16 +137,16 @@ def _is_abandoned(journal: Document) -> bool:
 
 @functools.cache
 def this_machine() -> str:
-    """Name what process ids belong to: two machines may have one name, and containers of one machine count for themselves."""
+    """Return an identifier of the pid namespace: two machines may share a name, and containers of one machine count separately."""
     name = f"{socket.gethostname()}:{uuid.getnode():012x}"
-    with contextlib.suppress(OSError):  # elsewhere than on Linux, name and network card tell machines apart
+    with contextlib.suppress(OSError):  # outside Linux, host name and MAC address tell machines apart
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         name += f":{boot_id}:{Path('/proc/self/ns/pid').readlink()}"
     return name
 
 
 async def _drop_orphans(database: Database) -> None:
-    """Remove what was staged by a restore that is not known any more: its last write met its clearing away."""
+    """Remove collections staged by an unknown restore: its last write raced with its cleanup."""
     names = await database.list_collection_names(filter={"name": {"$regex": f"^{STAGED}"}})
     if not names:
         return
@@ -159,7 +159,7 @@ async def _drop_orphans(database: Database) -> None:
 
 
 async def is_restoring(database: Database) -> bool:
-    """True if somebody restores, so that collections may stand without their scopes for a while."""
+    """True if a restore is running, so that collections may be without their scopes for a while."""
     return await database[schema.META].find_one({"_id": {"$regex": r"^restore\."}}, {"_id": 1}) is not None
 
 
@@ -192,7 +192,7 @@ async def _carry_out(
                 if shared != schema.FACTS:
                     await database[shared].update_many({"scope_id": step["from"]}, {"$set": {"scope_id": step["to"]}})
             await move_facts(database, step["from"], step["to"])
-        elif step["do"] == "drop_scope":  # marked; whoever connects next removes what is left of it
+        elif step["do"] == "drop_scope":  # marked; the next connect removes the rest
             if before_drop is not None:
                 await before_drop()
             mark = {"$set": {"dropping": True, "name_key": f" {step['scope']}"}}
@@ -208,7 +208,7 @@ async def _carry_out(
 
 
 async def _remove_unsound_meta(database: Database) -> None:
-    """Remove entries of ``meta`` that are not as they should be: they are made again, and a start would stumble over them."""
+    """Remove invalid entries of ``meta``: they are recreated, and would break a start."""
     meta = database.get_collection(schema.META, codec_options=CHECKED_CODEC)
     unsound = [entry["_id"] async for entry in meta.find() if check_document(DocumentKind.META, entry)]
     for key in unsound:
@@ -219,10 +219,10 @@ async def merge_scopes(
     connection: Connection, source: ObjectId, target: ObjectId, *, polled: bool,
     on_poured: Callable[[], Awaitable[None]] | None = None,
 ) -> int:  # fmt: skip
-    """Move all memories of one scope into another and mark the first for removal, all or nothing; returns their number.
+    """Move all memories of one scope into another and mark the first for removal, all or nothing; return their number.
 
-    Another process may write to the first meanwhile. What it wrote before the mark is poured once more; what it stores after the
-    mark is refused; what it removed for good is taken out of the target at last.
+    Another process may write to the first concurrently. What it writes before the mark is copied in another pass; what it stores after the
+    mark is rejected; what it hard-deletes is finally removed from the target.
     """
     async with connection.operation(factor=60) as database:
         count = await database[schema.collection_name(source)].count_documents({})
@@ -244,8 +244,8 @@ async def merge_scopes(
 
 
 async def _pour(database: Database, source: str, target: str, mark: ObjectId) -> None:
-    """Copy memories over; their revisions rise, so that every sidecar takes the new place over."""
-    # What is set aside, for its revision is no number, moves as it is.
+    """Copy memories over; their revisions are raised, so that every sidecar picks up the new scope."""
+    # What is set aside because its revision is not a number moves unchanged.
     risen = {"$cond": [{"$isNumber": "$revision"}, {"$add": ["$revision", 1]}, "$revision"]}
     moved = {"$set": {"revision": risen, "moved": mark}}
     is_newer = {"$and": [{"$isNumber": "$$new.revision"}, {"$gt": ["$$new.revision", "$revision"]}]}

@@ -1,7 +1,7 @@
-"""Reads the earlier versions of a memory, as many at once as one reply can carry.
+"""Read the earlier versions of a memory, as many at a time as fit into a reply.
 
-Why pages: a memory of 1 MiB that was changed sixty times has a history of 60 MiB. Versions are read from the newest backwards, a few
-at a time, until a page is full.
+Why pages: a memory of 1 MiB that was changed sixty times has a history of 60 MiB. Versions are read newest first, a few at a time, until a
+page is full.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from infinite_memory.store.set_aside import SetAside
 
 MAX_REVISIONS = 100
-MAX_CHARS = 1_000_000  # of text; a page holds one version in any case
-_BATCH = 8  # versions that MongoDB sends at once: a page that is full leaves few of them unused
+MAX_CHARS = 1_000_000  # of text; a page has at least one version
+_BATCH = 8  # versions per MongoDB batch: a full page leaves few of them unused
 
 
 async def get_revisions(
@@ -30,7 +30,7 @@ async def get_revisions(
     query = {"memory_id": mapping.find_object_id(memory_id)} | ({} if before is None else {"revision": {"$lt": before}})
     newest_first: list[MemoryRecord] = []
     moved_at: dict[int, dt.datetime] = {}
-    chars, scope = 0, None  # of a memory that moved each version is in the scope where it was then
+    chars, scope = 0, None  # each version of a moved memory is in the scope of that time
     async with connection.operation() as database:
         revisions = database[schema.REVISIONS]
         if before is not None:

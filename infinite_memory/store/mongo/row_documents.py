@@ -1,7 +1,7 @@
-"""Reads from documents, many at a time, what a sidecar keeps: column by column, for a million of them are read at a start.
+"""Read the sidecar's fields from documents in bulk: column by column, because a start reads a million of them.
 
-They are checked column by column too: the types of a whole column are compared at once. Only where that fails each document is
-looked at by itself.
+They are validated column by column too: the types of a whole column are compared at once. Only if that fails is each document checked
+individually.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ ROW_QUERY: Mapping[str, Any] = {
     "content_hash": {"$type": "string", **_NO_ARRAY},
     "tags": {"$not": {"$elemMatch": {"$not": {"$type": "string"}}}},
 }
-"""Has the server leave out documents with faults in fields that are not sent; the server reads them anyway."""
+"""Makes the server omit documents with faults in fields that are not sent; it reads them anyway."""
 
 ROW_CODEC: CodecOptions[Document] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_MS, unicode_decode_error_handler="surrogateescape"
 )
-"""How they are to be decoded: a plain number for a time takes a third of what an aware datetime takes."""
+"""Codec for them: decoding a time as a plain number takes a third of what an aware datetime takes."""
 
-_MIN_MS, _MAX_MS = -62_135_596_800_000, 253_402_300_799_999  # of the years 1 to 9999
+_MIN_MS, _MAX_MS = -62_135_596_800_000, 253_402_300_799_999  # years 1 to 9999
 _INTEGERS: set[type] = {int, Int64}
 _TEXT_OR_NONE: set[type] = {str, type(None)}
 _NUMBER_OR_NONE: set[type] = {float, int, Int64, type(None)}
@@ -55,14 +55,14 @@ _EMBEDDING_TYPES = {(str, list, bytes), (type(None), tuple, bytes)}
 
 @dataclass(frozen=True, slots=True)
 class RowPage:
-    """What was read of a page: the rows of sound documents, and the ids of the others."""
+    """Result of reading a page: the rows of valid documents, and the ids of the others."""
 
     rows: IndexBatch
     unsound: Sequence[Any]
 
 
 def read_rows(page: Sequence[Mapping[str, Any]], scope_id: ScopeId) -> RowPage:
-    """Read documents of `ROW_SHAPE`, decoded by `ROW_CODEC`."""
+    """Read documents of `ROW_SHAPE`, decoded with `ROW_CODEC`."""
     if (rows := _rows(page, scope_id)) is not None:
         return RowPage(rows, ())
     sound = [document for document in page if _rows([document], scope_id) is not None]
@@ -74,7 +74,7 @@ def read_rows(page: Sequence[Mapping[str, Any]], scope_id: ScopeId) -> RowPage:
 
 
 def _rows(page: Sequence[Mapping[str, Any]], scope_id: ScopeId) -> IndexBatch | None:
-    """Read documents; None when one of them is not sound."""
+    """Return the rows of documents; None if one of them is invalid."""
     columns: dict[str, list[Any]] = {name: [document.get(name) for document in page] for name in ROW_SHAPE}
     if not _have_types(columns):
         return None
@@ -130,8 +130,8 @@ def _are_in_range(columns: Mapping[str, list[Any]]) -> bool:
     if max(map(len, keys), default=0) > 2 * MAX_TAGS:
         return False
     try:
-        return sum(map(len, map(set, keys))) == sum(map(len, keys))  # each key once
-    except TypeError:  # not even texts
+        return sum(map(len, map(set, keys))) == sum(map(len, keys))  # no duplicate keys
+    except TypeError:  # not even strings
         return False
 
 
@@ -145,7 +145,7 @@ def _are_texts(columns: Mapping[str, list[Any]]) -> bool:
 
 
 def _embeddings(documents: Sequence[Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the embeddings, none in the place of one that is not of the right shape."""
+    """Return the embeddings, with an empty one instead of any of the wrong shape."""
     embeddings = [_NO_EMBEDDING if document is None else document for document in documents]
     try:
         types = {

@@ -1,17 +1,17 @@
-"""What the database looks like, which version of it the data has, and how older data is brought up to date.
+"""The database schema, its version, and upgrades of older data.
 
     scopes        a scope: name, name_key (folded, unique), description, created_at, archived_at, changed, indexes, dropping
     mem_<scope>   the memories of one scope, see `mapping`
-    revisions     earlier versions of memories: {memory_id, scope_id, revision, document}, with moved_from and moved_at where it was moved
-    facts, links  the graph beside the memories, each with scope_id
-    uses          how often a memory was an answer, by its id: {scope_id, count, used_at}
-    agents        agents that were made before their first memory
-    tokens        who may come in by HTTP, see `tokens`; in no backup
+    revisions     earlier versions of memories: {memory_id, scope_id, revision, document}, with moved_from and moved_at if it was moved
+    facts, links  the graph between memories, each with scope_id
+    uses          how often a memory was recalled, by its id: {scope_id, count, used_at}
+    agents        agents created before their first memory
+    tokens        HTTP API tokens, see `api_tokens`; not in backups
     meta          schema version, identity, and small values of the engine
-    tombstones    what was removed, kept for a week for those who poll (standalone servers only)
+    tombstones    what was removed, kept for a week for pollers (standalone servers only)
 
-Stored data is a promise: a change here brings a step in `UPGRADES` and a test from the older form. A step may be interrupted
-and is then done again, also by two processes at once, so each step leaves upgraded documents as they are.
+Stored data is a promise: a change here needs a step in `UPGRADES` and a test from the older form. A step may be interrupted and repeated,
+even by two processes at once, so each step leaves upgraded documents unchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 SCHEMA_VERSION = 1
 
 INDEX_VERSION = 3
-"""Rises when `memory_indexes` change; scopes made before get the new ones when a store connects."""
+"""Incremented when `memory_indexes` change; existing scopes get the new ones when a store connects."""
 
 PREFIX = "mem_"
 SCOPES, REVISIONS, FACTS, LINKS, META, TOMBSTONES = "scopes", "revisions", "facts", "links", "meta", "tombstones"
@@ -53,37 +53,36 @@ TOKENS, AGENTS = "tokens", "agents"
 
 USES = "uses"
 PRESENT = {"dropping": {"$ne": True}}
-"""What finds the scopes that are not being removed."""
+"""Query for the scopes that are not being removed."""
 
 BELONGING = (REVISIONS, FACTS, LINKS, USES)
-"""What belongs to a scope beside its memories, and goes, moves and comes back with it."""
+"""Collections of records attached to a scope in addition to its memories: removed, moved and restored with it."""
 
 ALL = frozenset({SCOPES, META, TOMBSTONES, TOKENS, AGENTS, *BELONGING})
-"""Every collection of ours but those of memories."""
+"""All our collections except those of memories."""
 
 CHANGED_NOW: dict[str, Any] = {"$currentDate": {"changed": {"$type": "timestamp"}}}
-"""As part of an update, has the server note when a document changed, for those who poll."""
+"""As part of an update, makes the server record when a document changed, for pollers."""
 
 TOMBSTONE_KEEP = dt.timedelta(days=7)
 
 _SCHEMA_KEY = "schema"
-_PROGRAM_KEY = "program"  # which version of this program brought the data to the schema version
+_PROGRAM_KEY = "program"  # the version of this program that upgraded the data to its schema version
 _PROGRAM_VERSION = re.compile(r"[0-9]+(\.[0-9a-z]+)*")
-_UNINDEXABLE = {11000, 171}  # MongoDB's error codes: values that are not unique, two arrays side by side
+_UNINDEXABLE = {11000, 171}  # MongoDB's error codes: duplicate values, two parallel arrays
 _BATCH = 500
 
 
 def collection_name(scope_id: object) -> str:
-    """Name the collection of a scope; never made from a user's words."""
+    """Return the collection name of a scope; never derived from user input."""
     return f"{PREFIX}{scope_id}"
 
 
 def memory_indexes(*, polled: bool) -> list[IndexModel]:
-    """List the indexes of a scope's collection.
+    """Return the indexes of a scope's collection.
 
-    The first answers counts and versions without reading a document, and pages through live memories in the order of ids. The
-    second names an agent's memories without reading one; memories of no agent cost it nothing. The third names memories by what they quote;
-    others cost it nothing.
+    The first covers counts and versions, and pages through live memories in id order. The second covers the ids of an agent's memories;
+    memories without an agent are not in it. The third finds memories by what they quote; others are not in it.
     """
     agents = ("owners.agent_id", "owners.user_id", "live", "status", "_id")
     indexes = [
@@ -105,7 +104,7 @@ def memory_indexes(*, polled: bool) -> list[IndexModel]:
 
 
 async def create_shared_indexes(database: Database, *, polled: bool) -> None:
-    """Make the indexes of the collections that all scopes share; safe to repeat."""
+    """Create the indexes of the collections that all scopes share; safe to repeat."""
     version = [("memory_id", ASCENDING), ("revision", ASCENDING)]
     scope = IndexModel([("scope_id", ASCENDING)], name="scope")
     triple = [("scope_id", ASCENDING), ("subject_key", ASCENDING), ("predicate_key", ASCENDING)]
@@ -125,7 +124,7 @@ async def create_shared_indexes(database: Database, *, polled: bool) -> None:
 
 
 async def _create_indexes(database: Database, collection: str, indexes: list[IndexModel]) -> None:
-    """Make indexes; without one that what another program wrote does not allow, such as two scopes of one name."""
+    """Create indexes, skipping one that another program's data does not allow, such as two scopes of one name."""
     try:
         await database[collection].create_indexes(indexes)
     except OperationFailure as exc:
@@ -138,12 +137,12 @@ async def _create_indexes(database: Database, collection: str, indexes: list[Ind
 
 
 async def create_memory_collection(collection: AsyncCollection[dict[str, Any]], *, polled: bool) -> None:
-    """Make a scope's collection and its indexes; safe to repeat."""
+    """Create a scope's collection and its indexes; safe to repeat."""
     await collection.create_indexes(memory_indexes(polled=polled))
 
 
 async def upgrade(database: Database, set_aside: SetAside | None = None) -> None:
-    """Bring older data to this version, and mark new data with it.
+    """Upgrade older data to this version, and mark new data with it.
 
     Raises:
         SchemaTooNewError: the data was written by a newer version.
@@ -171,25 +170,25 @@ async def _found_version(database: Database, set_aside: SetAside) -> int:
 
 
 async def _found_program(database: Database) -> str | None:
-    """Return the version of the program that brought the data to its schema version, if that left word."""
+    """Return the version of the program that upgraded the data to its schema version, if it was recorded."""
     found = await database[META].find_one({"_id": _PROGRAM_KEY})
     program = found.get("version") if found is not None else None
     return program if isinstance(program, str) and _PROGRAM_VERSION.fullmatch(program) else None
 
 
 async def _set_version(database: Database, version: int) -> None:
-    with contextlib.suppress(DuplicateKeyError):  # another process marks it at this moment
+    with contextlib.suppress(DuplicateKeyError):  # another process marks it concurrently
         await database[META].update_one({"_id": _PROGRAM_KEY}, {"$set": {"version": __version__}}, upsert=True)
     try:
         await database[META].update_one({"_id": _SCHEMA_KEY}, {"$max": {"version": version}}, upsert=True)
-    except DuplicateKeyError:  # another process marks it at this moment
+    except DuplicateKeyError:  # another process marks it concurrently
         await database[META].update_one({"_id": _SCHEMA_KEY}, {"$max": {"version": version}})
 
 
 async def identity(database: Database, set_aside: SetAside) -> str:
-    """Return the random name of this database, made on first use, by which its change tokens are known.
+    """Return the random identifier of this database, created on first use, that its change tokens carry.
 
-    Where another program spoiled it, the database's own name stands for it: indexes are then rebuilt once.
+    If another program corrupted it, the database's own name is used: indexes are then rebuilt once.
     """
     key = {"_id": "identity"}
     fresh = {"$setOnInsert": {"value": str(ObjectId())}}
@@ -202,7 +201,7 @@ async def identity(database: Database, set_aside: SetAside) -> str:
 
 
 async def _from_unversioned(database: Database) -> None:
-    """Version 0, before versions were kept: scopes without a folded name, memories without revision, live and tag_keys."""
+    """Upgrade from version 0, before versions were recorded: scopes without a folded name, memories without revision, live and tag_keys."""
     async for scope in database[SCOPES].find({"name_key": {"$exists": False}}):
         if not isinstance(scope.get("name"), str):
             continue  # set aside when scopes are read
@@ -233,11 +232,11 @@ async def _from_unversioned(database: Database) -> None:
 
 
 def _are_texts(memory: Mapping[str, Any]) -> bool:
-    """True if a memory's keys can be made."""
+    """True if a memory's keys can be derived."""
     names = (memory.get("speaker"), memory.get("conversation_id"))
     tags = memory.get("tags", ())
     return isinstance(tags, list | tuple) and all(one is None or isinstance(one, str) for one in (*tags, *names))
 
 
 UPGRADES: dict[int, Callable[[Database], Awaitable[None]]] = {0: _from_unversioned}
-"""The step that leads from each version to the next."""
+"""The step from each version to the next."""

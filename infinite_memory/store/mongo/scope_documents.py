@@ -1,4 +1,4 @@
-"""Which documents of ``scopes`` are read as scopes: those that are sound, of two of one name the older, and Global in any case."""
+"""Which documents of ``scopes`` are read as scopes: valid ones, the older of two with one name, and Global in any case."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TAKEN = DocumentFault("name", "a name that no older scope has", is_mendable=True
 
 
 def readable_scopes(scopes: Sequence[Document]) -> tuple[list[Document], list[tuple[Document, list[DocumentFault]]]]:
-    """Part documents into those that are read as scopes and those that are set aside, with their faults.
+    """Split documents into those that are read as scopes and those that are set aside, with their faults.
 
-    A document of Global that is not sound is in both, mended in the first: Global is always there.
+    An invalid document of Global is in both, repaired in the first: Global always exists.
 
     Args:
         scopes: Older ones first.
@@ -41,7 +41,7 @@ def readable_scopes(scopes: Sequence[Document]) -> tuple[list[Document], list[tu
 
 
 def mended_global(scopes: Sequence[Document]) -> Document | None:
-    """Return the scope Global as it would be when mended, made of its own document; None where there is none."""
+    """Return the scope Global as repaired from its own document; None if there is none."""
     key = fold(GLOBAL_NAME)
     for scope in scopes:
         name: Any = scope.get("name")

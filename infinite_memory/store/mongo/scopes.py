@@ -1,4 +1,4 @@
-"""Scopes in MongoDB: one document each in ``scopes``, and a collection of their memories."""
+"""Scopes in MongoDB: one document each in ``scopes``, and one collection each for their memories."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Scopes:
         self.polled = False
 
     async def prepare(self) -> None:
-        """Finish what a crash left undone, make missing indexes, and the scope Global."""
+        """Complete what a crash interrupted, create missing indexes and the scope Global."""
         async with self._connection.operation(factor=10) as database:
             query = {"dropping": True, "_id": {"$type": "objectId"}}
             merging = await find_merging(database)  # by another process, which drops the scope itself
@@ -54,7 +54,7 @@ class Scopes:
             for scope in await database[schema.SCOPES].find(outdated, {"_id": 1}).to_list(None):
                 try:
                     await self._index(database, scope["_id"])
-                except OperationFailure as exc:  # something in one scope is not to stop the others
+                except OperationFailure as exc:  # a problem with one scope must not stop the others
                     log.warning("scope %s has no indexes: %s", scope["_id"], exc.code, extra={"event": "not_indexed"})
 
     async def all(self) -> list[Scope]:
@@ -66,7 +66,7 @@ class Scopes:
         return [scope_from_document(scope) for scope in self._sound(found)]
 
     def _sound(self, scopes: list[Document]) -> list[Document]:
-        """Leave out what is set aside: what cannot be read, and of two of one name the newer."""
+        """Leave out what is set aside: unreadable documents, and the newer of two with one name."""
         set_aside = self._connection.set_aside
         sound, unsound = readable_scopes(scopes)
         bad = {repr(scope["_id"]) for scope, _ in unsound}
@@ -89,11 +89,11 @@ class Scopes:
 
     @property
     def hidden(self) -> frozenset[ScopeId]:
-        """The ids of scopes that are set aside, as of the last time that all were read."""
+        """The ids of scopes that are set aside, as of the last full read."""
         return self._hidden
 
     async def check(self, scope_ids: set[ScopeId], *, archived_too: bool = True) -> None:
-        """Raise `ScopeNotFoundError` for a scope that is not there, `ScopeArchivedError` for one that is archived if it must not be."""
+        """Raise `ScopeNotFoundError` for a scope that does not exist, `ScopeArchivedError` for one that is archived but must not be."""
         async with self._connection.operation() as database:
             query = {"_id": {"$in": [find_object_id(scope_id) for scope_id in scope_ids]}, **schema.PRESENT}
             projection = {"name": 1, "archived_at": 1}
@@ -105,13 +105,13 @@ class Scopes:
                 raise ScopeArchivedError(str(scope.get("name")))
 
     async def is_there(self, scope_id: ScopeId) -> bool:
-        """True if a scope is there."""
+        """True if a scope exists."""
         async with self._connection.operation() as database:
             query = {"_id": find_object_id(scope_id), **schema.PRESENT}
             return await database[schema.SCOPES].find_one(query, {"_id": 1}) is not None
 
     async def create(self, name: str, description: str, created_at: dt.datetime) -> Scope:
-        """Create a scope; its unique name is claimed first, so of several creators one succeeds."""
+        """Create a scope; its unique name is claimed first, so only one of several concurrent calls succeeds."""
         key = ObjectId()
         document = {
             "_id": key,
@@ -123,7 +123,7 @@ class Scopes:
         }
         async with self._connection.operation(factor=2) as database:
             self._connection.check_room(1 + await database[schema.SCOPES].estimated_document_count())
-            # The unique index decides; but it cannot be made while another program's scopes of one name are there.
+            # The unique index decides; but it cannot be created while another program's scopes share a name.
             if await database[schema.SCOPES].find_one({"name_key": document["name_key"]}, {"_id": 1}) is not None:
                 raise ScopeExistsError(name)
             try:
@@ -136,7 +136,7 @@ class Scopes:
     async def change(self, scope_id: ScopeId, fields: dict[str, Any]) -> Scope:
         """Set fields of a scope; an empty dict only reads it.
 
-        The time of the change is set as well: who polls would not see what was changed and changed back.
+        The time of the change is set as well: pollers would miss a change that was reverted.
         """
         async with self._connection.operation() as database:
             query = {"_id": find_object_id(scope_id), **schema.PRESENT}
@@ -155,14 +155,14 @@ class Scopes:
         return scope_from_document(found)
 
     async def drop(self, scope_id: ScopeId) -> None:
-        """Remove a scope with all that belongs to it.
+        """Remove a scope with everything attached to it.
 
-        The mark comes first: from then on the scope is gone for everybody, its name is free, and whoever connects next
-        finishes an interrupted removal.
+        The mark is written first: from then on the scope is gone for everybody, its name is free, and the next connect completes an
+        interrupted removal.
         """
         key = find_object_id(scope_id)
         async with self._connection.operation(factor=10) as database:
-            # A folded name never begins with a blank, so this one is nobody's.
+            # A folded name never starts with a space, so this one is unused.
             mark = {"$set": {"dropping": True, "name_key": f" {scope_id}"}}
             if (await database[schema.SCOPES].update_one({"_id": key}, mark)).matched_count == 0:
                 return
@@ -176,12 +176,12 @@ class Scopes:
             await database[schema.SCOPES].delete_one({"_id": key})
             self._connection.set_aside.discard(schema.SCOPES, key)
             self._connection.set_aside.discard_collection(memories)
-            # An insert that was under way may have made the collection again.
+            # A running insert may have recreated the collection.
             if await database.list_collection_names(filter={"name": memories}):
                 await database[memories].drop()
 
     async def _replace_global(self) -> None:
-        """Make Global where its name is taken by a document that can be no scope; that one keeps all but the name's key."""
+        """Create Global if its name is taken by a document that cannot be a scope; that one keeps everything but its name key."""
         async with self._connection.operation() as database:
             query = {"name_key": fold(GLOBAL_NAME), **schema.PRESENT}
             await database[schema.SCOPES].update_one(query, {"$set": {"name_key": f" {ObjectId()}"}})
@@ -198,10 +198,10 @@ class Scopes:
 
 
 async def _drop_leftovers(database: Database) -> None:
-    """Remove what an insert that was under way made again while its scope was being removed.
+    """Remove a collection that a running insert recreated while its scope was being removed.
 
-    Such a collection has no scope, and none of our indexes: one that has them was made on purpose and is never dropped here. The
-    order counts: a scope's document is written before its collection, and a restore's mark before both.
+    Such a collection has no scope and none of our indexes: one that has them was created on purpose and is never dropped here. The order
+    matters: a scope's document is written before its collection, and a restore's mark before both.
     """
     names = await database.list_collection_names(filter={"name": {"$regex": f"^{MEMORIES.pattern}$"}})
     if await is_restoring(database):

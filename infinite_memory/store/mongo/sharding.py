@@ -1,11 +1,11 @@
-"""How the collections of a database are spread over the shards of a cluster: what would be done, and doing it through a router.
+"""Sharding of a database's collections in a cluster: planning it, and carrying it out through a router (mongos).
 
-Memories of a scope lie in a collection of its own, so scopes are what is spread first. The collection of a scope with very many memories is
-sharded by the hash of ``_id``: ids rise with time, and ranges of them would send every new memory to one shard. Earlier versions
-are sharded by their memory, whose id begins the unique index of the collection. All else stays whole on the database's first shard, for
-its unique indexes begin with what may change (a scope's name, the scope of a fact), or it is small.
+Each scope has its own collection, so whole scopes are distributed first. The collection of a scope with very many memories is sharded by
+the hash of ``_id``: ids increase with time, so range sharding would send every new memory to one shard. Earlier versions are sharded by
+their memory, whose id is the first key of the collection's unique index. Everything else stays on the database's primary shard, because its
+unique indexes start with mutable fields (a scope's name, the scope of a fact), or it is small.
 
-Why a router is asked for nothing but these commands: everything else that it lacks is listed in docs/cluster-planning.md.
+Why a router is used for these commands only: docs/cluster-planning.md lists everything else that it lacks.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from infinite_memory.store.mongo import schema
 from infinite_memory.store.mongo.client import Connection, Database
 from infinite_memory.store.mongo.snapshot import MEMORIES
 
-ROUTED = "sharded"  # what `MongoStore.info` calls a cluster that is reached through a router
+ROUTED = "sharded"  # the name in `MongoStore.info` of a cluster reached through a router
 INDEX_NAME = "shard"
 _NEEDS_ROUTER = "mongodb.uri has to name a router (mongos) of a sharded cluster"
 _UNAUTHORIZED = 13  # MongoDB's error code
 
 
 async def plan(connection: Connection, deployment: str, min_count: int) -> ShardingPlan:
-    """Return what each collection with at least *min_count* documents would need; those already sharded say so.
+    """Return what each collection with at least *min_count* documents needs; those already sharded are marked as such.
 
     Raises:
         StoreError: the database is a single server, or the user may not see which collections are sharded.
@@ -47,16 +47,16 @@ async def plan(connection: Connection, deployment: str, min_count: int) -> Shard
 
 
 async def shard(connection: Connection, planned: ShardingPlan) -> None:
-    """Carry a plan out; may be repeated.
+    """Carry out a plan; safe to repeat.
 
     Raises:
-        StoreError: the database is no sharded cluster, or refuses a command. What was done before stays done.
+        StoreError: the database is not a sharded cluster, or refuses a command. Completed steps are kept.
     """
     if not planned.is_routed:
         raise StoreError(f"nothing was sharded: the database is a {planned.deployment}, and {_NEEDS_ROUTER}")
     for collection in planned.collections:
         if not collection.is_sharded:
-            async with connection.operation(factor=1000) as database:  # an index over very many memories takes minutes
+            async with connection.operation(factor=1000) as database:  # indexing very many memories takes minutes
                 for command in collection.commands:
                     target = database if "createIndexes" in command else database.client.admin
                     await _run(target, dict(command))
@@ -74,7 +74,7 @@ async def _run(database: Database, command: dict[str, Any]) -> None:
 
 
 async def _sharded(database: Database) -> set[str]:
-    """Return which collections are sharded already, as the cluster's own notes say."""
+    """Return the collections that are sharded already, by the cluster's own metadata."""
     prefix = f"{database.name}."
     try:
         notes = database.client["config"]["collections"].find({"dropped": {"$ne": True}}, {"_id": 1})
@@ -86,9 +86,9 @@ async def _sharded(database: Database) -> set[str]:
 
 
 def commands(database: str, collection: str) -> list[dict[str, Any]]:
-    """Return what shards a collection: the index that its key needs, and the command of the router itself."""
+    """Return the commands that shard a collection: the index for its shard key, and the router's own command."""
     namespace = f"{database}.{collection}"
-    if collection == schema.REVISIONS:  # its unique index begins with the key
+    if collection == schema.REVISIONS:  # its unique index starts with the key
         return [{"shardCollection": namespace, "key": {"memory_id": 1}}]
     key = {"_id": "hashed"}
     return [

@@ -1,9 +1,9 @@
-"""Reading the whole database as it was at one moment, for backups and exports.
+"""Read the whole database at a single point in time, for backups and exports.
 
-All collections are read in one snapshot session, so every document is of the same instant however long the reading takes. A
-standalone server has no snapshots: there each collection is read as it is, and the head says so.
+All collections are read in one snapshot session, so every document is from the same instant however long the read takes. A standalone
+server has no snapshots: there each collection is read as it is, and the head says so.
 
-Documents are handed on as the bytes in which the server sent them: a backup keeps what is stored, to the last bit.
+Documents are passed on as the bytes the server sent: a backup is an exact copy of what is stored.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
 
 
 _PAGE = 1000  # documents read at a time
-_CHUNK_BYTES = 4 << 20  # of documents in a part of a backup, which is compressed and checked as one
+_CHUNK_BYTES = 4 << 20  # of documents in a part of a backup, which is compressed and checksummed as a unit
 _BATCH_BYTES = 8 << 20  # of documents written at a time
 _LENGTH = struct.Struct("<i")
 _ID_FIRST = b"\x07_id\x00"
 
 STAGED = "staged_"
-"""Begins the names of collections that a restore has not yet put into place."""
+"""Name prefix of collections that a restore has not yet put into place."""
 
 LOCAL_VALUES = frozenset({"value.last_backup", "value.embedding"})
 LOCAL_PREFIXES = ("value.job.", "lease.", "restore.", "daemon.")
-"""Entries of ``meta`` that belong to this database and never travel: jobs, leases, daemons, restores, the last backup, the model."""
+"""Entries of ``meta`` specific to this database and never backed up: jobs, leases, daemons, restores, the last backup, the model."""
 
 MEMORIES = re.compile(rf"{schema.PREFIX}([0-9a-f]{{24}})")
 PLAIN_NAME = re.compile(r"[a-z][a-z_]{0,60}")
 _NEVER = frozenset({schema.TOMBSTONES, schema.TOKENS})
-"""The first only tell those who poll what was removed; the second let people into this database, not into a copy of it."""
+"""The first only tell pollers what was removed; the second grant access to this database, not to a copy of it."""
 
 _ID_TYPES = {schema.LINKS: "string", schema.META: "string", "agents": "object", "tokens": "string"}
-"""Types of ids where they are not ObjectIds."""
+"""Types of ids that are not ObjectIds."""
 
 
 class MongoSnapshot(Snapshot):
-    """One moment of a database."""
+    """A point-in-time view of a database."""
 
     def __init__(
         self, connection: Connection, session: AsyncClientSession | None, names: list[str], head: SnapshotHead
@@ -65,7 +65,7 @@ class MongoSnapshot(Snapshot):
         """Yield everything, ``scopes`` first and memories next, in chunks of a few MiB.
 
         Raises:
-            StoreError: the server no longer has that moment, or a collection was replaced meanwhile; take a new snapshot.
+            StoreError: the server no longer has that snapshot, or a collection was replaced since; take a new one.
         """
         present = {
             str(one["_id"]) for one in await self._documents(schema.SCOPES, schema.PRESENT) if is_object_id(one["_id"])
@@ -75,7 +75,7 @@ class MongoSnapshot(Snapshot):
                 yield chunk
 
     async def collection(self, name: str, present: set[str] | None = None) -> AsyncIterator[Chunk]:
-        """Yield the documents of one collection; those of scopes that are not in *present* are left out."""
+        """Yield the documents of one collection; those of scopes not in *present* are omitted."""
         query: dict[str, Any] = {}
         if present is not None:
             if (match := MEMORIES.fullmatch(name)) and match[1] not in present:
@@ -98,10 +98,9 @@ class MongoSnapshot(Snapshot):
             yield Chunk(name, count, b"".join(held))
 
     async def _pages(self, name: str, query: Mapping[str, Any]) -> AsyncIterator[bytes]:
-        """Page through a collection by id, each page a query of its own, so that a slow disk holds up nobody.
+        """Page through a collection by id, each page a separate query, so that a slow disk blocks nobody.
 
-        In order of natural ids only those of one type are compared with each other; ids of another type, which somebody else
-        made, come in pages of their own.
+        A range query compares only ids of one type; ids of other types, written by other programs, come in separate pages.
         """
         own = _ID_TYPES.get(name, "objectId")
         for of_type in ({"$type": own}, {"$not": {"$type": own}}):
@@ -126,7 +125,7 @@ class MongoSnapshot(Snapshot):
                     last = [*(last or []), *(bson.decode(raw, CHECKED_CODEC)["_id"] for raw in found)]
 
     async def _meta_pages(self) -> AsyncIterator[bytes]:
-        """Yield those small values that travel."""
+        """Yield the small values that are backed up."""
         kept = [
             one
             for one in await self._documents(schema.META, {"_id": {"$regex": "^value\\."}})
@@ -141,7 +140,7 @@ class MongoSnapshot(Snapshot):
 
 
 async def _with_global(pages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield scopes as they are, but Global mended where it is not sound: a backup without it would not have its memories."""
+    """Yield scopes unchanged, except for an invalid Global, which is repaired: a backup without it would lack its memories."""
     raws = [raw async for page in pages for raw in split(page)]
     scopes = [bson.decode(raw, CHECKED_CODEC) for raw in raws]
     there = {repr(scope["_id"]): scope for scope in readable_scopes(sorted(scopes, key=_age))[0]}
@@ -180,21 +179,21 @@ async def open_snapshot(connection: Connection) -> AsyncIterator[MongoSnapshot]:
 
 
 def _schema_version(entry: Mapping[str, Any] | None) -> int:
-    """Read the version of the data; one that was spoiled is taken for this version's, as when connecting."""
+    """Return the schema version of the data; a corrupt one counts as the current version, as when connecting."""
     if entry is None:
         return 0
     return int(entry["version"]) if not check_document(DocumentKind.META, entry) else schema.SCHEMA_VERSION
 
 
 async def _check_settled(snapshot: MongoSnapshot) -> None:
-    """Raise if a restore is putting its data into place; a journal that was spoiled is set aside, and of none."""
+    """Raise if a restore is putting its data into place; a corrupt journal is set aside and does not count."""
     journals = await snapshot._documents(schema.META, {"_id": {"$regex": "^restore\\."}, "state": "committing"})
     if not all(check_document(DocumentKind.META, journal) for journal in journals):
         raise StoreError("a restore is putting its data into place; try again in a moment")
 
 
 def memories_of(chunk: Chunk) -> list[MemoryRecord]:
-    """Read the memories of a chunk, with their vectors; none when it is another collection's."""
+    """Return the memories of a chunk, with their vectors; empty if the chunk is of another collection."""
     match = MEMORIES.fullmatch(chunk.collection)
     if match is None:
         return []
@@ -203,19 +202,19 @@ def memories_of(chunk: Chunk) -> list[MemoryRecord]:
 
 
 def revisions_of(chunk: Chunk) -> list[MemoryRecord]:
-    """Read the earlier versions of memories in a chunk, without vectors."""
+    """Return the earlier versions of memories in a chunk, without vectors."""
     return [
         mapping.from_document(document["document"], ScopeId(str(document["scope_id"]))) for document in sound(chunk)
     ]
 
 
 def documents_of(chunk: Chunk) -> list[dict[str, Any]]:
-    """Read the documents of a chunk; ids are in text, keys as users wrote them."""
+    """Return the documents of a chunk; ids are strings, keys as users wrote them."""
     return [_in_text(mapping.decode_value(document)) for document in sound(chunk)]
 
 
 def sound(chunk: Chunk) -> list[dict[str, Any]]:
-    """Read those documents of a chunk that are what they should be."""
+    """Return the valid documents of a chunk."""
     kind, found = kind_of_collection(chunk.collection), decoded(chunk.documents)
     if kind is DocumentKind.SCOPE:
         return readable_scopes(sorted(found, key=_age))[0]
@@ -223,7 +222,7 @@ def sound(chunk: Chunk) -> list[dict[str, Any]]:
 
 
 def _age(scope: Mapping[str, Any]) -> tuple[bool, Any, str]:
-    """Order scopes by age; what has no date comes last."""
+    """Sort key of scopes by age; those without a date come last."""
     created_at = scope.get("created_at")
     return (False, created_at, "") if is_instant(created_at) else (True, 0, repr(scope.get("_id")))
 
@@ -237,10 +236,10 @@ def _in_text(value: Any) -> Any:
 
 
 def decoded(data: bytes) -> list[dict[str, Any]]:
-    """Read documents; instants are aware and in UTC.
+    """Decode documents; datetimes are aware and in UTC.
 
     Raises:
-        ValueError: the bytes are no documents.
+        ValueError: the bytes are not documents.
     """
     try:
         return cast("list[dict[str, Any]]", bson.decode_all(data, CHECKED_CODEC))
@@ -249,9 +248,9 @@ def decoded(data: bytes) -> list[dict[str, Any]]:
 
 
 def encoded(document: Mapping[str, Any]) -> bytes:
-    """Return a document that was read by `decoded` as its bytes.
+    """Encode a document read by `decoded`.
 
-    Fields that hold ill-formed UTF-8 are left out, for the driver writes none: they are of another program, ours are checked before.
+    Fields with ill-formed UTF-8 are omitted, because the driver cannot encode it: they are another program's, ours are checked before.
     """
     try:
         return bson.encode(document, codec_options=CHECKED_CODEC)
@@ -268,7 +267,7 @@ def _is_writable(document: Mapping[str, Any]) -> bool:
 
 
 def split(data: bytes) -> list[bytes]:
-    """Cut documents that follow each other apart."""
+    """Split concatenated documents."""
     found, at = [], 0
     while at < len(data):
         length = _LENGTH.unpack_from(data, at)[0]
@@ -278,7 +277,7 @@ def split(data: bytes) -> list[bytes]:
 
 
 def batches(raws: list[bytes]) -> Iterator[list[bytes]]:
-    """Yield documents in lists of a few MiB."""
+    """Yield documents in batches of a few MiB."""
     batch: list[bytes] = []
     size = 0
     for raw in raws:
@@ -292,10 +291,10 @@ def batches(raws: list[bytes]) -> Iterator[list[bytes]]:
 
 
 def id_of(raw: bytes) -> ObjectId:
-    """Read a memory's id, which MongoDB stores as the first field.
+    """Return a memory's id, which MongoDB stores as the first field.
 
     Raises:
-        TypeError: it is no id of ours.
+        TypeError: it is not an id of ours.
     """
     if raw[4:9] == _ID_FIRST:
         return ObjectId(raw[9:21])
@@ -307,7 +306,7 @@ def id_of(raw: bytes) -> ObjectId:
 
 
 def value_travels(key: str) -> bool:
-    """True if an entry of ``meta`` is one that backups carry."""
+    """True if an entry of ``meta`` is included in backups."""
     return key.startswith("value.") and key not in LOCAL_VALUES and not key.startswith(LOCAL_PREFIXES)
 
 
@@ -318,5 +317,5 @@ def _travels(name: str) -> bool:
 
 
 async def _settled(value: Any) -> Any:
-    """Await what one driver gives as a coroutine and the other at once."""
+    """Await a result that one driver returns as a coroutine and the other directly."""
     return await value if inspect.isawaitable(value) else value

@@ -1,8 +1,8 @@
-"""Ends transactions whose program died: a server keeps them, and with them what they wrote locked, for a minute.
+"""Abort transactions of dead processes: a server keeps them, with write locks on what they changed, for a minute.
 
-Until then whoever writes the same things waits: the next import after a kill -9, for one. A transaction is taken for abandoned when
-nothing of it is being carried out and its connection is closed, which a server notices some milliseconds after a death. Ending one
-that was not is harmless, for it is all or nothing and begun again by whoever made it.
+Until then writes to the same documents wait: the next import after a kill -9, for example. A transaction counts as abandoned if it is idle
+and its connection is closed, which a server notices some milliseconds after a crash. Aborting one that was not is harmless, because it is
+all or nothing and its owner retries it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pymongo.read_concern import ReadConcern
 from infinite_memory.store.mongo.drivers import Client, aggregate
 
 APP_NAME = "infinite-memory"
-"""What our clients call themselves; others' transactions are left alone."""
+"""The application name of our clients; others' transactions are left alone."""
 
-LOOKS, BETWEEN_S = 3, 0.1  # a connection of a program that died is closed by the system within a moment
+LOOKS, BETWEEN_S = 3, 0.1  # the operating system closes a dead process's connections promptly
 
 log = logging.getLogger(__name__)
 
 
 async def end_abandoned(client: Client) -> int:
-    """End the transactions of our own programs that are no more; says how many there were.
+    """Abort the transactions of our own dead processes; return how many there were.
 
-    Looks again for a moment while one is at rest whose connection is open. A server that does not let its user look is left as it is.
+    Retries briefly while there is an idle one whose connection is open. Does nothing if the user lacks the privilege to list sessions.
     """
     ended = 0
     try:
@@ -46,8 +46,8 @@ async def end_abandoned(client: Client) -> int:
 
 
 async def _at_rest(client: Client) -> tuple[list[Binary], list[Binary]]:
-    """List the sessions of ours whose transaction is at rest: those without a connection, and those with one."""
-    admin = client.get_database("admin", read_concern=ReadConcern("local"))  # the only one that this stage takes
+    """Return our sessions with an idle transaction: those without a connection, and those with one."""
+    admin = client.get_database("admin", read_concern=ReadConcern("local"))  # this stage accepts no other
     seen = await aggregate(admin, [{"$currentOp": {"idleSessions": True, "idleConnections": True}}])
     living = {one.get("connectionId") for one in seen if one["type"] != "idleSession"}
     held = [one for one in seen if one["type"] == "idleSession" and one.get("appName") == APP_NAME]

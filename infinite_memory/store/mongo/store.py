@@ -1,6 +1,6 @@
-"""The store on MongoDB: one connection, what is made ready when it is there, and the parts that read and write collections.
+"""The store on MongoDB: one connection, the set-up on connecting, and the parts that read and write collections.
 
-A write is acknowledged by a majority and journalled before a method returns; reads see what a majority has.
+A write is acknowledged by a majority and journalled before a method returns; reads see majority-committed data.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class MongoStore(Store):
     """A store on one database.
 
     Args:
-        uri: The server, or a function that makes sure that it runs and says where (`LocalMongo.ensure`).
+        uri: The server, or a function that makes sure that it runs and returns its URI (`LocalMongo.ensure`).
         database: The database's name.
         driver: "pymongo" or "motor".
-        timeout_s: How long one operation may take, waiting for the server included.
-        process: Returns the process id of a server of ours, as far as it is known.
+        timeout_s: Timeout of one operation, including waiting for the server.
+        process: Returns the process id of a managed server, if known.
 
     Raises:
         ConfigError: *driver* is unknown.
@@ -240,7 +240,7 @@ class MongoStore(Store):
                 async with self._connection.operation(factor=2) as database:
                     await moves.move_in_transaction(database, memory, target)
             except moves.MergingError:
-                await asyncio.sleep(LOOK_AGAIN_S)  # the emptied scope is removed a moment after the merge
+                await asyncio.sleep(LOOK_AGAIN_S)  # the emptied scope is removed shortly after the merge
                 await moves.wait_for_merge(self._connection, ends)
                 raise
             return
@@ -296,7 +296,7 @@ class MongoStore(Store):
         return await self._reader.locate(memory_ids)
 
     async def list_contents(self, scope_id: ScopeId) -> ScopeContents:
-        # In this order: what was on its way and has come since is in the list.
+        # In this order: a memory that has arrived by now is in the list.
         async with self._connection.operation() as database:
             is_receiving = await is_receiving_memories(database, mapping.object_id(scope_id))
         return ScopeContents(await self._reader.list_ids(scope_id), is_receiving)
@@ -362,7 +362,7 @@ class MongoStore(Store):
             stored = await database[schema.META].find(query).sort("_id", 1).to_list(None)
         return [mapping.decode_value(one["value"]) for one in stored]
 
-    # what others write
+    # changes by other processes
 
     async def change_token(self) -> bytes:
         async with self._connection.operation() as database:
@@ -379,7 +379,7 @@ class MongoStore(Store):
             yield change
 
     def _strike_off(self, change: Change, collection: str) -> None:
-        """Take from what is set aside what is gone."""
+        """Discard set-aside records of removed documents."""
         if change.kind is ChangeKind.SCOPE_REMOVED:
             self.set_aside.discard_collection(collection)
         elif change.kind is ChangeKind.REMOVED and change.memory_id is not None:

@@ -1,4 +1,4 @@
-"""`Uses` on MongoDB: a document for each used memory in ``uses``, apart from the memory, whose changes are told to everybody."""
+"""`Uses` on MongoDB: one document per used memory in ``uses``, separate from the memory, whose changes go into the change feed."""
 
 from __future__ import annotations
 
