@@ -31,7 +31,7 @@ class Column:
 
     Attributes:
         max_width: Width in cells above which it is wrapped; None: as wide as its widest cell.
-            flexible: Shrinks to the width that the other columns leave.
+        flexible: Shrinks to the width that the other columns leave.
     """
 
     title: str

@@ -1,1 +1,1 @@
-"""What the product does. Knows no JSON, socket, MongoDB or FAISS; what it needs is handed in."""
+"""The use cases of the memory. Independent of JSON, sockets, MongoDB and FAISS; dependencies are injected."""

@@ -1,7 +1,7 @@
 """Applies a `Visibility` to the store, the index and the scopes. Every use case reads, finds and names memories through it.
 
-An id is looked for in the scopes that are seen alone: of a memory that somebody else has no more is read than of one that nobody has,
-so its id takes as long to be refused.
+An id is looked up only in visible scopes: no more is read for another user's memory than for one that does not exist, so refusing
+either id takes the same time.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from infinite_memory.store.base import Located, Store
 from infinite_memory.store.scope_cache import ScopeCache
 
 PAGE_CHARS = 16_000_000
-"""Of texts and metadata in one page or one list of results, but for the memory that fills it."""
+"""Maximum size of texts and metadata in one page or result list, not counting the memory that exceeds it."""
 
-FIRST_READ = 32  # memories of a page, each of which may be a megabyte; then as many as are likely to fit
+FIRST_READ = 32  # memories read first for a page, each up to a megabyte; later batches are sized to fit
 
 
 class Access:
-    """What one caller may reach. Used from one event loop."""
+    """Access to the memories that one caller may see. Use from one event loop only."""
 
     def __init__(self, visibility: Visibility, *, store: Store, index: IndexSync, scopes: ScopeCache) -> None:
         self.visibility = visibility
@@ -33,30 +33,30 @@ class Access:
 
     @property
     def sees_everything(self) -> bool:
-        """Whether nothing is kept from the caller."""
+        """Whether the caller sees every memory."""
         return self.visibility.sees_everything
 
     @property
     def behind_note(self) -> str | None:
-        """What is to be said of a list while the index lacks what was stored of late; None where it lacks nothing."""
+        """Note for a list while the index lacks recent memories; None if it is up to date."""
         return f"{reason}: what was stored since may be missing" if (reason := self._index.why_behind) else None
 
     # scopes
 
     def scope_names(self) -> tuple[str, ...]:
-        """Return the scopes that are seen, by the names that they have now; for who sees less than everything."""
+        """Return the current names of the visible scopes; for restricted callers."""
         by_id = (self._scopes.find_by_id(scope_id) for scope_id in self.visibility.scope_ids)
         return (*self.visibility.scope_names, *(scope.name for scope in by_id if scope is not None))
 
     def allows_name(self, name: str) -> bool:
-        """True if a scope of that name would be seen."""
+        """True if a scope of that name would be visible."""
         return self.sees_everything or fold(name) in map(fold, self.scope_names())
 
     def check_scope(self, name: str) -> None:
-        """Refuse a scope that is not seen as one that is not there; no names near it are told.
+        """Raise for an invisible scope as for a missing one, without suggesting similar names.
 
         Raises:
-            ScopeNotFoundError: it is not seen.
+            ScopeNotFoundError: the scope is not visible.
         """
         if not self.allows_name(name):
             raise ScopeNotFoundError(name)
@@ -66,10 +66,10 @@ class Access:
         return await self._scopes.get_visible(names, lenient=True)
 
     async def resolve(self, where: ScopedFilter) -> tuple[tuple[Scope, ...], Filter]:
-        """Turn scope names into ids, and narrow the filter to what is seen; archived scopes are hidden.
+        """Resolve scope names to ids, and narrow the filter to what is visible; archived scopes are hidden.
 
         Raises:
-            ScopeNotFoundError: a scope of *where* does not exist, or is not seen.
+            ScopeNotFoundError: a scope of *where* does not exist, or is not visible.
         """
         if self.sees_everything:
             if where.scopes is None:
@@ -83,7 +83,7 @@ class Access:
         lenient = where.lenient or where.scopes is None
         scopes, narrow = await self._resolve(names, self.visibility.narrow(where.rest), lenient=lenient)
         for scope in scopes:
-            if not self.visibility.allows_scope(scope):  # it took the name in this moment
+            if not self.visibility.allows_scope(scope):  # renamed to this name just now
                 raise ScopeNotFoundError(scope.name)
         exact = self.visibility.exact_owners
         if self.visibility.is_filtered or not exact:
@@ -97,7 +97,7 @@ class Access:
         return scopes, dataclasses.replace(rest, scope_ids=frozenset(scope.scope_id for scope in scopes))
 
     async def _list_ids(self, scopes: Iterable[Scope]) -> frozenset[MemoryId]:
-        """List the memories of owners that no filter knows."""
+        """Return the ids of memories whose owners filters cannot express."""
         visibility, ids = self.visibility, frozenset[MemoryId]()
         for scope in scopes:
             ids |= await self._store.owners.live_ids_of(
@@ -108,27 +108,27 @@ class Access:
     # memories
 
     def allows(self, memory: MemoryRecord) -> bool:
-        """True if *memory*, live or hidden, is seen."""
+        """True if *memory*, live or soft-forgotten, is visible."""
         if self.sees_everything:
             return True
         scope = self._scopes.find_by_id(memory.scope_id)
         return scope is not None and self.visibility.allows_scope(scope) and self.visibility.allows(memory)
 
     def check(self, memory: MemoryRecord) -> None:
-        """Refuse a memory that is not seen as one that is not there.
+        """Raise for an invisible memory as for a missing one.
 
         Raises:
-            MemoryNotFoundError: it is not seen.
+            MemoryNotFoundError: the memory is not visible.
         """
         if not self.allows(memory):
             raise MemoryNotFoundError(memory.memory_id)
 
     def check_new(self, memories: Iterable[NewMemory]) -> None:
-        """Refuse to store what would not be seen.
+        """Raise if a new memory would not be visible to the caller.
 
         Raises:
-            ScopeNotFoundError: into a scope that is not seen.
-            ForbiddenError: of other owners.
+            ScopeNotFoundError: its scope is not visible.
+            ForbiddenError: it has other owners or another source.
         """
         if not self.sees_everything:
             for memory in memories:
@@ -136,29 +136,31 @@ class Access:
                 self.visibility.check_new(memory)
 
     def creates(self, *, wanted: bool) -> bool:
-        """True if a scope to store into is made where it is *wanted*."""
+        """True if a missing scope is created on storing, given that this is *wanted*."""
         return wanted and (self.sees_everything or self.visibility.creates_scopes)
 
     async def read(self, sidecar: VectorIndex, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord]:
-        """Read live memories that a filter let through, and look at each again: filters know less than `allows`.
+        """Read live memories that passed a filter, and check each one: filters are less precise than `allows`.
 
-        Where there are none to read, make sure that the store is there: only it can say so.
+        Without any ids, check that the store is available, as reading would.
         """
         if not memory_ids:
             await self._store.ping()
             return {}
         located = dict(await call(sidecar, lambda: sidecar.locate(memory_ids)))
-        if sidecar is self._index.partial or self._index.why_behind is not None:  # it does not know all of them yet
+        if (
+            sidecar is self._index.partial or self._index.why_behind is not None
+        ):  # the index does not know all of them yet
             located |= await self._store.locate([memory_id for memory_id in memory_ids if memory_id not in located])
         return self._allowed(await self._store.fetch(located))
 
     async def read_page(
         self, sidecar: VectorIndex, memory_ids: Sequence[MemoryId]
     ) -> tuple[dict[MemoryId, MemoryRecord], int]:
-        """Read live memories, as `read` does, in the order given and until they fill a page (`PAGE_CHARS`).
+        """Read live memories, as `read` does, in the given order until they fill a page (`PAGE_CHARS`).
 
         Returns:
-            What was read, and how many of *memory_ids* were looked at; those after them were not.
+            The memories, and how many of *memory_ids* were processed; those after them were not read.
         """
         found: dict[MemoryId, MemoryRecord] = {}
         begin = chars = 0
@@ -178,7 +180,7 @@ class Access:
         return found, len(memory_ids)
 
     async def fetch(self, located: Located, *, deleted: bool | None = False) -> dict[MemoryId, MemoryRecord]:
-        """Read those of some memories that are seen; *deleted* as in `Store.fetch`."""
+        """Read the visible ones of some memories; *deleted* as in `Store.fetch`."""
         return self._allowed(await self._store.fetch(located, deleted=deleted))
 
     def _allowed(self, memories: dict[MemoryId, MemoryRecord]) -> dict[MemoryId, MemoryRecord]:
@@ -187,9 +189,9 @@ class Access:
         return {memory_id: memory for memory_id, memory in memories.items() if self.allows(memory)}
 
     async def locate(self, memory_id: MemoryId, *, again: bool = False) -> Located:
-        """Find where a memory, live or hidden, is; empty where it is not seen. Reads none that is not.
+        """Return the scope of a memory, live or soft-forgotten; empty if it is not visible. Reads no invisible memory.
 
-        The index may be a moment behind: who found no memory where it said asks *again*, and the store alone answers.
+        The index may lag behind: if the memory was not where it said, pass *again* to query the store only.
         """
         if self.sees_everything:
             if again:
@@ -204,14 +206,14 @@ class Access:
         return {}
 
     async def locate_each(self, memory_ids: Collection[MemoryId]) -> Located:
-        """Return where memories are, for who sees everything; those that the index does not know (yet) the store may."""
+        """Return the scopes of memories, for unrestricted callers; the store is queried for those that the index does not know (yet)."""
         sidecar = await self._index.sidecar()
         located = await call(sidecar, lambda: sidecar.locate(memory_ids))
         unknown = [one for one in memory_ids if one not in located]
         return {**located, **(await self._store.locate(unknown) if unknown else {})}
 
     async def keep_allowed(self, located: Located) -> Located:
-        """Leave out what is not seen, before any of it is read."""
+        """Drop invisible memories without reading any of them."""
         if self.sees_everything or not located:
             return located
         kept: dict[MemoryId, ScopeId] = {}
@@ -235,6 +237,6 @@ class Access:
 
 
 def _chars(memory: MemoryRecord) -> int:
-    """Return about how much room a memory takes in a reply, in characters."""
+    """Return the approximate size of a memory in a reply, in characters."""
     details = len(repr(memory.metadata)) if memory.metadata else 0
     return len(memory.text) + details + (len(repr(memory.structured)) if memory.structured else 0)

@@ -1,8 +1,8 @@
-"""What a user agreed to over MCP, held against what is there when it is carried out.
+"""What a user confirmed over MCP, checked against the state when the operation runs.
 
-Other calls go on while a question waits for its answer, so that what a request names (a tag, a scope's name, a file) may be more, or
-something else, by then. What removes or replaces therefore takes the agreement along: what goes further is refused, and is asked about
-when the request comes again.
+Other calls proceed while a confirmation is pending, so by then a request's target (a tag, a scope's name, a file) may cover more or
+something else. Operations that remove or replace therefore carry the agreement: anything beyond it is refused, and the user is asked
+when the request is repeated.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from infinite_memory.store.base import Located
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What a rehearsal came upon before the user was asked.
+    """What a dry run found before the user was asked.
 
-    ``memories`` may go, each with its text where that was read; ``scopes`` are the scopes that the request named; ``groups`` are what
-    each operation of tidying up may take; ``contents`` tells what was in a file. ``most`` is how many memories may go, whichever they
-    are, where the user was told no more than their number.
+    ``memories`` may be removed, each with its text if that was read; ``scopes`` are the scopes named by the request; ``groups`` are the
+    memories that each cleanup operation may take; ``contents`` describes the contents of a file. ``most`` is the number of memories that
+    may be removed, whichever they are, if the user was only told their number.
     """
 
     memories: Mapping[MemoryId, str | None] = field(default_factory=dict)
@@ -33,14 +33,14 @@ class Agreement:
     most: int | None = None
 
     def check_scopes(self, *scopes: Scope) -> None:
-        """Raise `ChangedSinceAskedError` where the names lead to other scopes now."""
+        """Raise `ChangedSinceAskedError` if the names refer to other scopes now."""
         if tuple(scope.scope_id for scope in scopes) != self.scopes:
             raise ChangedSinceAskedError("another scope has that name")
 
     async def check_memories(self, memory_ids: Iterable[MemoryId], texts: Mapping[MemoryId, str]) -> None:
-        """Raise `ChangedSinceAskedError` where more memories would go than were asked about, or some say something else.
+        """Raise `ChangedSinceAskedError` if more memories would be removed than were confirmed, or if a text has changed.
 
-        In a thread: a scope may hold a million.
+        Runs in a thread: a scope may hold a million memories.
         """
         await asyncio.to_thread(self._check_memories, memory_ids, texts)
 
@@ -54,18 +54,18 @@ class Agreement:
             raise ChangedSinceAskedError("what would go was changed")
 
     def limit_groups(self, operation: str, groups: Iterable[list[MemoryRecord]]) -> list[list[MemoryRecord]]:
-        """Return the groups that each lie in one that was asked about."""
+        """Return the groups that are each contained in a confirmed group."""
         group_of = {one: number for number, group in enumerate(self.groups.get(operation, ())) for one in group}
         numbers = [(group, {group_of.get(memory.memory_id) for memory in group}) for group in groups]
         return [group for group, found in numbers if len(found) == 1 and None not in found]
 
     def limit(self, operation: str, located: Located) -> dict[MemoryId, ScopeId]:
-        """Return those that an operation may take one by one."""
+        """Return the memories that an operation may take individually."""
         allowed = frozenset[MemoryId]().union(*self.groups.get(operation, ()))
         return {memory_id: scope_id for memory_id, scope_id in located.items() if memory_id in allowed}
 
     async def mark(self, question: str) -> str:
-        """Return a digest of the question and of all that it stands for."""
+        """Return a digest of the question and everything it covers."""
         return await asyncio.to_thread(self._mark, question)
 
     def _mark(self, question: str) -> str:
@@ -75,5 +75,5 @@ class Agreement:
 
 
 def get_group(memories: Iterable[MemoryRecord]) -> frozenset[MemoryId]:
-    """Return the ids of memories that an operation takes together."""
+    """Return the ids of memories that an operation takes as a group."""
     return frozenset(memory.memory_id for memory in memories)

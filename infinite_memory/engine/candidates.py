@@ -1,7 +1,7 @@
-"""Candidates of one search: what meaning and words find, each scored by both.
+"""Candidates of one search: hits of vector and keyword search, each scored by both.
 
-A candidate's nearness in meaning is told by one of two spaces: by the second one where the first model does not read the question or
-the memory, by the first one otherwise. Both are brought to the scale of the first (`to_first_scale`).
+The cosine of a candidate comes from one of two embedding spaces: from the second if the first model cannot read the question or the
+memory, otherwise from the first. Both are on the scale of the first (`to_first_scale`).
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
 SECOND_SCALE = 1.1
-"""Factor between cosines of the second space and of the first. Over questions and paragraphs in German, Spanish, Chinese and Arabic the
-best of 120 unrelated paragraphs has .35 to .39 in 3 of 100 cases, and the right one .31 to .42 in the median; in English, with the first
-model, .42 and .58."""
+"""Factor from cosines of the second space to those of the first. For questions and paragraphs in German, Spanish, Chinese and Arabic the
+best of 120 unrelated paragraphs exceeds .35 to .39 in 3 % of the cases, and the right one has a median of .31 to .42; in English, with
+the first model, these are .42 and .58."""
 
-SECOND_WINDOWS = 5  # of the second model to one of the first
+SECOND_WINDOWS = 5  # windows of the second model per window of the first
 SECOND_FREE_WINDOWS = 10
-"""Windows of the second model that are discounted as one of the first. Its windows are short, and the best of a few of them owes little to
-luck: with 5 instead, German and Spanish questions find their paragraph first in a point less of the cases."""
+"""Windows of the second model that are discounted as one of the first. Its windows are short, so the best of a few is rarely due to
+chance: with 5 instead, German and Spanish questions rank their paragraph first one percentage point less often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a search looks, and for what; None where it does not. With ``uses_turns`` turns of one conversation speak for each other,
-    and those of ``addressed``, a speaker, come first (`turns`)."""
+    """The indexes and queries of a search; None for those not used. With ``uses_turns`` turns of a conversation support each other,
+    and those of ``addressed``, a speaker, are boosted (`turns`)."""
 
     sidecar: VectorIndex
     text: TextIndex | None
@@ -50,12 +50,12 @@ class Sources:
 
     @property
     def has_meaning(self) -> bool:
-        """True if meaning counts."""
+        """True if vectors are searched."""
         return self.vector is not None or self.second is not None
 
 
 class Nearness(NamedTuple):
-    """How near a memory is to a question, on the scale of the first space, and which space told it."""
+    """The similarity of a memory to a question, on the scale of the first space, and which space it is from."""
 
     memory_id: MemoryId
     cosine: float
@@ -64,14 +64,14 @@ class Nearness(NamedTuple):
 
 
 def to_first_scale(cosine: float) -> float:
-    """Bring a cosine of the second space to the scale of the first."""
+    """Return a cosine of the second space on the scale of the first."""
     return min(1.0, SECOND_SCALE * cosine)
 
 
 def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tuple[list[Candidate], bool]:
-    """Collect candidates from meaning and words, and score each by both, *beside* too; returns whether the pools held all there is."""
+    """Return the candidates of both searches and of *beside*, each scored by both, and whether the pools were exhausted."""
     sidecar, text, wording, narrow = sources.sidecar, sources.text, sources.wording, sources.narrow
-    # A filter for tags is narrow enough; without one, those who are named get a pool of their own.
+    # A tag filter is narrow enough; without one, memories with the named tags get their own pool.
     named = None
     if sources.tag_keys and not narrow.tag_keys:
         named = dataclasses.replace(narrow, tag_keys=sources.tag_keys, tags_mode=TagsMode.ANY)
@@ -88,7 +88,7 @@ def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tupl
     ids = meaning.found | worded.keys() | set(beside)
     meaning.score(ids)
     if text is not None and wording is not None and (lacking := ids - worded.keys()):
-        if sum(hit.exact_phrase > 0 for hit in worded.values()) < pool:  # then these are all that have a phrase
+        if sum(hit.exact_phrase > 0 for hit in worded.values()) < pool:  # then no other memory contains a phrase
             wording = dataclasses.replace(wording, phrases=())
         worded |= {
             hit.memory_id: hit for hit in text.search(wording, len(lacking), Filter(memory_ids=frozenset(lacking)))
@@ -109,7 +109,7 @@ def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tupl
 
 
 class Meaning:
-    """What both spaces find of one question; without *second* the first one alone."""
+    """Vector search in both spaces for one question; without *second* in the first one only."""
 
     def __init__(self, sidecar: VectorIndex, vector: Vectors | None, second: SecondQuestion | None) -> None:
         self._sidecar, self._vector, self._second = sidecar, vector, second
@@ -119,11 +119,11 @@ class Meaning:
 
     @property
     def found(self) -> set[MemoryId]:
-        """What was found so far."""
+        """The ids found so far."""
         return self._near.keys() | self._second_near.keys()
 
     def look(self, pool: int, where: Filter) -> bool:
-        """Search for the nearest; True if there are no more. What the first model does not read, it is not asked where it can be helped."""
+        """Search for the nearest; True if there are no more. The first space is skipped for text its model cannot read, if possible."""
         is_exhausted, second = True, self._second
         if second is not None:
             hits = second.index.search(second.vector, pool, second.narrowed(where))
@@ -136,13 +136,13 @@ class Meaning:
         return is_exhausted
 
     def _is_second_whole(self) -> bool:
-        """True if the second space has a vector of everything that the first index knows."""
+        """True if the second space has a vector for everything in the first index."""
         assert self._second is not None
         index = self._second.index
         return not index.count_pending() and index.count(Filter()) >= self._sidecar.count(Filter())
 
     def score(self, ids: set[MemoryId]) -> None:
-        """Score what only words found, in the space that tells its place."""
+        """Score memories found by keywords only, in the space that applies to each."""
         if self._second is not None and ids:
             self._foreign = self._second.find_foreign(ids)
             if lacking := self._foreign - self._second_near.keys():
@@ -154,7 +154,7 @@ class Meaning:
             self._near |= {hit.memory_id: hit for hit in hits}
 
     def ranked(self) -> list[Nearness]:
-        """Score what was found and return it, nearest first."""
+        """Score the hits and return them, nearest first."""
         self.score(self.found)
         near = [self._nearness(memory_id) for memory_id in (self._near | self._second_near)]
         return sorted((one for one in near if one is not None), key=lambda one: -one.cosine)
@@ -175,7 +175,7 @@ class Meaning:
         turn: Neighbours | None,
         is_addressed: bool,
     ) -> Candidate:
-        """Return a candidate with what speaks for it."""
+        """Return a candidate with its evidence."""
         candidate = Candidate(memory_id, boosted=boosted, turn=turn, is_addressed=is_addressed)
         if (near := self._nearness(memory_id)) is not None:
             comparable = -(-near.windows // SECOND_FREE_WINDOWS) if near.is_second else near.windows

@@ -1,7 +1,6 @@
-"""What was merged into a memory and hidden (`jobs.consolidation`): it goes with the memory where that is removed for good.
+"""Duplicates that were merged into a memory and hidden (`jobs.consolidation`): they are removed with it if it is hard-forgotten.
 
-Somebody who has a text removed for good means the text, and a hidden memory of the same words would keep it. What is forgotten softly
-leaves its doubles as they are: hidden.
+Hard forgetting is about the text, which a hidden duplicate would keep. Soft forgetting leaves duplicates as they are: hidden.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ _APART = ("speaker", "type", "status", "source", "title", "owners", "metadata", 
 
 
 def belong_together(one: MemoryRecord, other: MemoryRecord) -> bool:
-    """True if nothing but text, time, tags and conversation tells two memories apart."""
+    """True if two memories differ in nothing but text, time, tags and conversation."""
     return all(getattr(one, name) == getattr(other, name) for name in _APART)
 
 
 async def find_doubles(access: Access, store: Store, located: Located) -> Located:
-    """Return the hidden memories that were merged into one of *located*, or into one that was, and are seen; without *located*."""
+    """Return the visible hidden memories merged into one of *located*, directly or transitively, except *located*."""
     doubles: dict[MemoryId, ScopeId] = {}
     looked_at = located
     while looked_at:
@@ -42,7 +41,7 @@ async def find_doubles(access: Access, store: Store, located: Located) -> Locate
 
 
 async def _same(store: Store, originals: Located, alike: Located) -> Located:
-    """Return those of *alike* that say the very same as one of *originals*, of the same speaker, owners and so on."""
+    """Return those of *alike* that have the same text, speaker, owners and so on as one of *originals*."""
     texts: dict[str, list[MemoryRecord]] = {}
     async for memory in _read(store, originals, deleted=False):
         texts.setdefault(exact_key(memory.text), []).append(memory)

@@ -1,6 +1,6 @@
-"""What the product does. Knows no JSON, socket, MongoDB or FAISS; what it works with is handed in.
+"""The use cases of the memory. Independent of JSON, sockets, MongoDB and FAISS; dependencies are injected.
 
-`Engine` is the one door: a few use cases, each with the collaborators that it needs, over what one `Visibility` allows.
+`Engine` is the facade: a few use cases, each with the collaborators that it needs, limited by one `Visibility`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the use cases are made with; known to the engine and to ``bootstrap.py``, which hands it in.
+    """Dependencies of the use cases; known to the engine and to ``bootstrap.py``, which injects them.
 
-    ``names``, ``locks``, ``quotation_listeners`` and ``forgettings`` are what engines of several visibilities over the same memory share.
+    ``names``, ``locks``, ``quotation_listeners`` and ``forgettings`` are shared by engines with different visibilities over one memory.
     """
 
     store: Store
@@ -63,20 +63,20 @@ class Services:
 
 
 class Engine:
-    """Every thing a caller may ask. Methods may run side by side on one event loop.
+    """Everything a caller can request. Methods may run concurrently on one event loop.
 
     Attributes:
-        visibility: What the caller sees; every use case asks it.
+        visibility: What the caller may see; checked by every use case.
         memories: Storing, changing, reading and listing memories.
-        recall: Finding memories by a question.
-        layers: Finding by importance as well.
-        forget: Hiding and removing.
-        scopes: Scopes as a whole.
+        recall: Searching memories.
+        layers: Searching by importance as well.
+        forget: Soft and hard forgetting.
+        scopes: Managing scopes.
         graph: Links between memories, and facts.
-        owners: Whose memories there are.
-        tokens: What lets clients in by HTTP.
+        owners: Owners of memories, and agents.
+        tokens: Tokens of HTTP clients.
         maintenance: Purging, checking, compacting, repairing.
-        stats: Figures and health.
+        stats: Statistics and health.
     """
 
     def __init__(self, services: Services, visibility: Visibility = EVERYTHING) -> None:
@@ -123,20 +123,20 @@ class Engine:
         )  # fmt: skip
 
     def restricted(self, visibility: Visibility) -> Engine:
-        """Return an engine over the same memory for a caller who sees no more than *visibility*.
+        """Return an engine over the same memory for a caller restricted to *visibility*.
 
         Raises:
-            ForbiddenError: this one sees less than everything already.
+            ForbiddenError: this engine is itself restricted.
         """
         self.visibility.check_everything()
         return Engine(self._services, visibility)
 
     def on_digests_removed(self, listener: Callable[[Sequence[MemoryRecord]], None]) -> None:
-        """Call *listener*, which is for good, with the digests that are removed because somebody forgets or edits what they quote."""
+        """Call *listener*, which stays registered, with the digests removed because a memory that they quote is forgotten or edited."""
         self.visibility.check_everything()
         if listener not in self._services.quotation_listeners:
             self._services.quotation_listeners.append(listener)
 
     def now(self) -> dt.datetime:
-        """Return the instant by the engine's clock."""
+        """Return the current time of the engine's clock."""
         return self._services.clock()

@@ -1,4 +1,4 @@
-"""Notifies subscribers that memories or scopes changed, whoever changed them. Fed by the index, which follows the store anyway."""
+"""Notifies subscribers of changes to memories or scopes by any client. Fed by the index, which follows the store anyway."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change: a memory's (with its id and its scope's name, where known), or one of the list of scopes."""
+    """One change: of a memory (with its id and its scope's name, if known), or of the list of scopes."""
 
     memory_id: MemoryId | None = None
     scope: str | None = None
@@ -25,7 +25,7 @@ class Event:
 
 
 class Events:
-    """Passes the store's changes to listeners. Used from one event loop."""
+    """Passes the store's changes to listeners. Use from one event loop only."""
 
     def __init__(self, engine: Callable[[], Awaitable[Engine]]) -> None:
         self._engine = engine
@@ -34,7 +34,7 @@ class Events:
         self._task: asyncio.Task[None] | None = None
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Call *listener* with every change from now on; returns what ends that, and may be called twice."""
+        """Call *listener* with every change from now on, and return a function that ends that; calling it twice is safe."""
         key = object()
         self._listeners[key] = listener
         if self._task is None:
@@ -46,12 +46,12 @@ class Events:
         return remove
 
     def publish(self, change: Change) -> None:
-        """Take a change that the index has followed."""
+        """Notify listeners of a change that the index has applied."""
         if self._listeners:
             self._changes.put_nowait(change)
 
     def close(self) -> None:
-        """Notify nobody any more."""
+        """Remove all listeners."""
         self._listeners.clear()
         if self._task is not None:
             self._task.cancel()
@@ -71,7 +71,7 @@ class Events:
             for listener in list(self._listeners.values()):
                 try:
                     listener(event)
-                except Exception:  # one who cannot listen keeps no other from it
+                except Exception:  # a failing listener does not affect the others
                     log.exception("a subscriber failed on a change", extra={"event": "change_not_told"})
 
 

@@ -1,5 +1,5 @@
-"""Why a memory stands where it does in a recall: the parts of its score, what each word of the question adds, and what kept it out
-where it was not shown."""
+"""Explains a memory's rank in a recall: the parts of its score, the contribution of each word of the question, and why it was not
+shown, if it was not."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from infinite_memory.text.bm25 import K1, saturated
 from infinite_memory.text.stemmer import stem_words
 from infinite_memory.text.tokenizer import tokenize
 
-MAX_CHARS = 20_000  # of a text are looked at for the words that it has; the words of more take over a millisecond
+MAX_CHARS = 20_000  # of a text are searched for words; more takes over a millisecond
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The parts of a result's score, which add up to it.
 
-    ``rank`` is its place among all candidates, from 1, before a re-ranker put them in another order by ``rerank_score`` (None
-    without one). ``by_word`` divides the words' part among the words of the question; ``cosine`` is the nearness in meaning itself.
+    ``rank`` is its rank among all candidates, from 1, before a re-ranker reordered them by ``rerank_score`` (None without one).
+    ``by_word`` divides the keyword part among the words of the question; ``cosine`` is the raw similarity.
     """
 
     parts: ScoreParts
@@ -35,9 +35,9 @@ class Explanation:
 
 
 class Explainer:
-    """Explains candidates of one search; *candidates* are all of them, in their order, with their *scale*.
+    """Explains candidates of one search; *candidates* are all of them, in order, with their *scale*.
 
-    Where no *wording* is given, nothing is told of single words: to divide the words' part takes as long as a search.
+    Without *wording* the keyword part is not divided by word, which takes as long as a search.
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class Explainer:
             self._spelt.setdefault(stem, word)
 
     def explain(self, memory: MemoryRecord, rerank_score: float | None = None) -> Explanation:
-        """Return the parts of the score of a candidate that was read."""
+        """Return the parts of the score of a candidate that has been read."""
         rank, candidate = self._ranks[memory.memory_id]
         parts = self._scale.parts(candidate)
         return Explanation(parts, rank, self._by_word(memory.text, parts.words), candidate.cosine, rerank_score)
 
     def _by_word(self, text: str, total: float) -> dict[str, float]:
-        """Divide the words' part by what each word weighs by BM25 in the text; empty where none of them stands in what is looked at."""
+        """Return the keyword part divided by each word's BM25 weight in the text; empty if none of them is in its first `MAX_CHARS`."""
         if not total or not self._terms:
             return {}
         counts = Counter(stem_words(tokenize(text[:MAX_CHARS])))
@@ -71,18 +71,18 @@ class Explainer:
         return {word: total * weight / whole for word, weight in weights.items()} if whole else {}
 
 
-MAX_ABOVE = 5  # memories right above one that was not shown; the results themselves are known
+MAX_ABOVE = 5  # memories ranked right above one that was not shown; the results themselves are known
 
 _PARTS = {
     "tag_keys": "tags",
     "time": "time_range",
     **{by.part: by.request_name for by in (*FILTERED_TEXTS.values(), *FILTERED_NUMBERS.values())},
 }
-"""Parts of a filter, and what they are called in requests."""
+"""Parts of a filter, and their names in requests."""
 
 
 class Reason(enum.Enum):
-    """Why a memory is among the results, or is not."""
+    """Why a memory is or is not among the results."""
 
     SHOWN = "shown"
     UNKNOWN = "unknown"
@@ -98,10 +98,10 @@ class Reason(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What became of one memory in a recall.
+    """The outcome of a recall for one memory.
 
-    ``failed`` names the parts of the filter that it does not pass, ``above`` the memories right above it, nearest last, or the one of the
-    same text that was shown in its place. ``explanation`` is there where it was a candidate.
+    ``failed`` names the parts of the filter that it does not pass, ``above`` the memories right above it, nearest last, or the one with
+    the same text that was shown instead. ``explanation`` is set if it was a candidate.
     """
 
     reason: Reason
@@ -113,7 +113,7 @@ class Standing:
 
 
 def find_failed(sidecar: VectorIndex, narrow: Filter, memory_id: MemoryId, scope_id: ScopeId) -> tuple[str, ...]:
-    """Name the parts of a filter that a memory does not pass."""
+    """Return the names of the filter parts that a memory does not pass."""
     failed = [] if narrow.scope_ids is None or scope_id in narrow.scope_ids else ["scope"]
     alone = Filter(memory_ids=frozenset({memory_id}), tags_mode=narrow.tags_mode)
     for part, name in _PARTS.items():

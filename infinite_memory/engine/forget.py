@@ -1,8 +1,8 @@
-"""Forgetting: what goes, and how far.
+"""Soft and hard forgetting of memories and scopes.
 
-Soft forgetting hides at once everywhere and is undone by `Memories.restore`. Hard forgetting removes text, vectors, revisions and links,
-also of what was hidden before. A target that names a scope alone is the scope itself: archived softly, dropped hard; `Global` is
-only emptied. Who sees less than everything forgets memories alone; scopes stay.
+Soft forgetting hides memories everywhere at once and is undone by `Memories.restore`. Hard forgetting removes text, vectors, revisions
+and links, also of memories hidden before. A target with only a scope means the scope itself: soft forgetting archives it, hard
+forgetting drops it; `Global` is only emptied. Restricted callers forget memories only; scopes stay.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ UNCHANGED = "nothing was changed (dry_run)"
 
 
 class Forget:
-    """Hides or removes what a caller may see."""
+    """Hides or removes memories that a caller may see."""
 
     def __init__(
         self, *, access: Access, recall: Recall, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock,
@@ -54,15 +54,15 @@ class Forget:
     async def matching(
         self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool = False, agreed: Agreement | None = None
     ) -> ForgetResult:
-        """Forget what *target* names; with *dry_run* only say what would go, with the texts of the first of them.
+        """Forget the memories that match *target*; with *dry_run* only report them, with the texts of the first ones.
 
-        For who sees less than everything a target of a scope alone is all that they see in it. With *agreed* nothing goes that a
-        user was not asked about.
+        For restricted callers a target with only a scope means all memories visible to them in it. With *agreed* nothing is forgotten
+        that the user has not confirmed.
 
         Raises:
             ScopeNotFoundError: the target's scope does not exist.
             InvalidRequestError: the target's scope is a reserved word.
-            ChangedSinceAskedError: more would go than what was *agreed*, or something else; nothing was changed.
+            ChangedSinceAskedError: other memories than *agreed* would be forgotten; nothing was changed.
             EmbeddingError: the target has a query and the model cannot be used.
         """
         if not self._access.sees_everything:
@@ -89,7 +89,7 @@ class Forget:
     async def _forget_whole_scope(
         self, sidecar: VectorIndex, scope: Scope, mode: ForgetMode, *, dry_run: bool, agreed: Agreement | None
     ) -> ForgetResult:
-        """Archive or drop a scope with all that is in it."""
+        """Archive or drop a scope with its contents."""
         is_closed = mode is ForgetMode.HARD and (agreed is not None or not dry_run)
         async with self._closed(scope if is_closed else None):
             partial = self._access.behind_note
@@ -113,7 +113,7 @@ class Forget:
         self, target: ForgetTarget, mode: ForgetMode, located: Located, condition: Condition, partial: str | None, *,
         dry_run: bool, agreed: Agreement | None,
     ) -> ForgetResult:  # fmt: skip
-        """Forget the memories that *target* was found to name, and with hard forgetting what was merged into them."""
+        """Forget the memories *located* for *target*; hard forgetting includes those merged into them."""
         doubles: Located = {}
         if mode is ForgetMode.HARD:
             doubles = await find_doubles(self._access, self._store, located)
@@ -129,7 +129,7 @@ class Forget:
 
     @contextlib.asynccontextmanager
     async def _closed(self, scope: Scope | None) -> AsyncIterator[None]:
-        """Keep a scope that is about to go archived, so that nothing is stored into it after it was looked at; None keeps nothing."""
+        """Archive a scope while it is being removed, so that nothing is stored into it after it was listed; None does nothing."""
         if scope is None or scope.archived_at is not None:
             yield
             return
@@ -138,16 +138,16 @@ class Forget:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(InfiniteMemoryError):  # what went wrong is told
+            with contextlib.suppress(InfiniteMemoryError):  # the original error is raised
                 await self._store.set_scope_archived(scope.scope_id, None)
                 await self._scopes.refresh()
             raise
 
     async def _with_unseen(self, scope: Scope, located: Located) -> Located:
-        """Add memories of a scope that is closed that the index has not heard of yet, at least one where there are any.
+        """Add memories of a closed scope that the index does not know yet, at least one if there are any.
 
         Raises:
-            ChangedSinceAskedError: others are on the way into it.
+            ChangedSinceAskedError: memories are being moved into it.
         """
         contents = await self._store.list_contents(scope.scope_id)
         if contents.is_receiving:
@@ -189,17 +189,17 @@ class Forget:
         now = floor_to_millisecond(self._clock())
         chosen = {memory_id: place for memory_id, place in located.items() if memory_id not in doubles}
         gone = await self._forget_with_quotations(chosen, mode, now, condition=condition)
-        if doubles:  # they were chosen by what they are merged into, whatever they say
+        if doubles:  # chosen by the memory they were merged into, whatever their text
             gone += await self._forget_with_quotations(doubles, mode, now)
         note = None if gone else "nothing matches the target; nothing was changed"
         hidden_at = now if mode is ForgetMode.SOFT else None
         return ForgetResult(tuple(gone), texts, None, _joined(note, partial), doubles.keys() & set(gone), hidden_at)
 
     async def one(self, memory_id: MemoryId, scope: str) -> None:
-        """Hide one memory of a scope; one that is hidden already stays so.
+        """Soft-forget one memory of a scope; no effect if it is forgotten already.
 
         Raises:
-            MemoryNotFoundError: the scope has none of that id, live or hidden.
+            MemoryNotFoundError: the scope has no memory with that id, live or hidden.
             ScopeNotFoundError: the scope does not exist or is archived.
         """
         self._access.check_scope(scope)
@@ -211,7 +211,7 @@ class Forget:
         await self._forget_with_quotations(located, ForgetMode.SOFT, floor_to_millisecond(self._clock()))
 
     async def one_as_read(self, memory: MemoryRecord) -> bool:
-        """Hide a live memory as it was read; False where it was changed or forgotten since, and nothing was done."""
+        """Soft-forget a live memory at the revision that was read; False without effect if it was changed or forgotten since."""
         self._access.check(memory)
         await self._index.sidecar()
         located, now = {memory.memory_id: memory.scope_id}, floor_to_millisecond(self._clock())
@@ -219,11 +219,11 @@ class Forget:
         return bool(await self._forget_with_quotations(located, ForgetMode.SOFT, now, read))
 
     async def list_forgotten(self, where: ScopedFilter, limit: int, cursor: str | None = None) -> MemoryPage:
-        """List softly forgotten memories that can be brought back, latest first. Of *where* the scopes count alone.
+        """List soft-forgotten memories that can be restored, latest first. Only the scopes of *where* are used.
 
         Raises:
             ScopeNotFoundError: a scope of *where* does not exist.
-            InvalidRequestError: *cursor* is none of ours.
+            InvalidRequestError: *cursor* is not one of ours.
         """
         await self._index.sidecar()
         scopes, _ = await self._access.resolve(ScopedFilter(where.scopes, lenient=where.lenient))
@@ -252,7 +252,7 @@ class Forget:
         return len(await self._access.keep_allowed(await self._store.deleted_ids(scope_ids, None)))
 
     async def purge(self, located: Located, hidden_before: dt.datetime) -> list[MemoryId]:
-        """Remove memories for good that were hidden before an instant; one that somebody brings back meanwhile stays."""
+        """Permanently remove memories that were hidden before an instant; one that is restored in the meantime stays."""
         self._access.visibility.check_everything()
         async with self._index.removing(located) as spared:
             gone = await self._store.purge(located, hidden_before)
@@ -261,7 +261,7 @@ class Forget:
         return gone
 
     async def _texts(self, located: Located, most: int) -> tuple[dict[MemoryId, str], Located]:
-        """Read the texts of the first *most* memories; those of them that are gone meanwhile are left out of *located*."""
+        """Return the texts of the first *most* memories, and *located* without those of them that are gone."""
         reported = dict(itertools.islice(located.items(), most))
         memories = await self._store.fetch(reported, deleted=None)
         remaining = {
@@ -275,7 +275,7 @@ class Forget:
         self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None = None,
         condition: Condition = ANY,
     ) -> list[MemoryId]:  # fmt: skip
-        """Forget memories, and before them the digests that quote them: what is forgotten is read nowhere from the reply on."""
+        """Forget memories after removing the digests that quote them: once this returns, their text can be read nowhere."""
         with self._quotations.under_way():
             quoting = await self._quotations.remove(located, hard=mode is ForgetMode.HARD)
             gone = await self._forget_memories(located, mode, now, read, condition)
@@ -299,9 +299,10 @@ class Forget:
         return gone
 
     async def _remove(self, located: Located, condition: Condition) -> list[MemoryId]:
-        """Remove for good what still passes a condition.
+        """Permanently remove the memories that still meet a condition.
 
-        It is hidden first, and nobody edits what is hidden; as if long ago, so that the next purge ends what is cut short here.
+        They are hidden first, because hidden memories cannot be edited, and dated long ago, so that the next purge finishes an interrupted
+        removal.
         """
         if condition:
             hidden = await self._store.soft_delete(located, _EPOCH, condition=condition)
@@ -329,7 +330,7 @@ _MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 def _joined(*notes: str | None) -> str | None:
-    """Return the notes that there are as one; None without any."""
+    """Return the notes joined into one; None if there are none."""
     return "; ".join(note for note in notes if note) or None
 
 
@@ -339,10 +340,10 @@ def _format_cursor(memory: MemoryRecord) -> str:
 
 
 def _parse_cursor(text: str) -> Deletion:
-    """Return the deletion after which a listing goes on.
+    """Return the deletion after which a listing continues.
 
     Raises:
-        InvalidRequestError: no listing of forgotten memories gave this cursor.
+        InvalidRequestError: *text* is not a cursor of a listing of forgotten memories.
     """
     try:
         if found := _CURSOR.fullmatch(text):

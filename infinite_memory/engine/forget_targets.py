@@ -1,4 +1,4 @@
-"""Which memories a request to forget means: by their id, by scope and tag, or by what they say."""
+"""Finds the targets of a forget request: by id, by scope and tag, or by a query."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from infinite_memory.store.scope_cache import ScopeCache
 
 
 class TargetFinder:
-    """Finds what a target names among what a caller may see. Changes nothing."""
+    """Finds the memories of a target that a caller may see. Changes nothing."""
 
     def __init__(self, *, access: Access, recall: Recall, store: Store, scopes: ScopeCache) -> None:
         self._access, self._recall, self._store, self._scopes = access, recall, store, scopes
 
     async def find_visible_by_id(self, target: ForgetTarget, mode: ForgetMode) -> Located:
-        """Find the memory that *target* names by its id, where the target's other parts fit it."""
+        """Return the memory with the target's id, if it also matches the target's other parts."""
         assert target.memory_id is not None
         located = await self._access.locate(target.memory_id)
         deleted = None if mode is ForgetMode.HARD else False
@@ -35,14 +35,14 @@ class TargetFinder:
         return located if target.tag is None or tag_key(target.tag) in memory.tag_keys else {}
 
     async def find(self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None, mode: ForgetMode) -> Located:
-        """Find the memories that id, scope and tag of *target* name; hard forgetting also takes hidden ones."""
+        """Return the memories with the id, scope and tag of *target*; for hard forgetting also hidden ones."""
         if target.memory_id is not None:
             return await self._find_by_id(sidecar, target, scope, mode)
         scope_ids = frozenset({scope.scope_id}) if scope else None
         keys = frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset()
         every = frozenset(each.scope_id for each in self._scopes.all()) if mode is ForgetMode.HARD else None
-        where = Filter(scope_ids=scope_ids or every, tag_keys=keys)  # hard: in archived scopes too
-        live = await asyncio.to_thread(lambda: sidecar.locate(list_ids(sidecar, where)))  # there may be a million
+        where = Filter(scope_ids=scope_ids or every, tag_keys=keys)  # hard: including archived scopes
+        live = await asyncio.to_thread(lambda: sidecar.locate(list_ids(sidecar, where)))  # possibly a million
         located = await self._access.keep_allowed(live)
         if mode is ForgetMode.HARD:
             hidden = await self._access.keep_allowed(await self._store.deleted_ids(scope_ids, None))
@@ -75,7 +75,7 @@ class TargetFinder:
     async def find_nearest(
         self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None
     ) -> tuple[Located, Condition, str | None]:
-        """Find the memories that say what *target* asks for; also returns what holds while they do, and what could not be compared."""
+        """Return the memories that match the target's query, a condition that they must still meet, and a note on what was not compared."""
         assert target.query is not None
         rest = Filter(
             tag_keys=frozenset({tag_key(target.tag)}) if target.tag is not None else frozenset(),
@@ -89,5 +89,5 @@ class TargetFinder:
 
 
 def get_condition(target: ForgetTarget) -> Condition:
-    """Return what holds of the memories that *target* names by a tag, as long as they have it; by their id, whatever they become."""
+    """Return the condition for the memories of *target*: that they still have its tag; none if it names an id only."""
     return Condition(tag_key=None if target.tag is None else tag_key(target.tag))

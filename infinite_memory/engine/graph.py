@@ -1,7 +1,7 @@
-"""The graph beside the texts: links between memories, and facts: what holds of a subject, since when, and what held before.
+"""The graph: links between memories, and temporal facts about subjects.
 
-Facts belong to a scope as memories do. Asserting another object of the same subject and predicate closes what held until now;
-nothing is ever overwritten, so the graph can be asked what it knew at any instant.
+Facts belong to a scope as memories do. Asserting another object for the same subject and predicate ends the validity of the current
+fact; nothing is ever overwritten, so the graph can be queried as of any instant.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from infinite_memory.store.scope_cache import ScopeCache
 
 
 class Graph:
-    """Links and facts. Facts are for who sees everything: they have no owners."""
+    """Links and facts. Facts require an unrestricted caller: they have no owners."""
 
     def __init__(self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock) -> None:
         self._access, self._store, self._index, self._scopes, self._clock = access, store, index, scopes, clock
 
     async def link(self, source: MemoryRecord, target: MemoryRecord, relation: str) -> bool:
-        """Link two live memories; True if the link is new. Doing it again changes nothing.
+        """Link two live memories; True if the link is new. Idempotent.
 
         Raises:
             InvalidRequestError: both are the same memory.
-            MemoryNotFoundError: one of them is not seen.
+            MemoryNotFoundError: one of them is not visible.
         """
         for end in (source, target):
             self._access.check(end)
@@ -42,10 +42,10 @@ class Graph:
         return await self._store.links.put(link, source.scope_id)
 
     async def get_links(self, memory_id: MemoryId) -> list[Link]:
-        """List the links from and to a memory whose other end is live, oldest first.
+        """Return the links from and to a memory whose other end is live, oldest first.
 
         Raises:
-            MemoryNotFoundError: it is none that the caller sees.
+            MemoryNotFoundError: the memory is not visible.
         """
         if not self._access.sees_everything and memory_id not in await self._live([memory_id]):
             raise MemoryNotFoundError(memory_id)
@@ -55,11 +55,11 @@ class Graph:
         return [link for link in links if link.from_id in live and link.to_id in live]
 
     async def _live(self, memory_ids: Collection[MemoryId]) -> set[MemoryId]:
-        """Return those of the memories that are live and seen."""
+        """Return those of the memories that are live and visible."""
         sidecar = await self._index.sidecar()
         if self._access.sees_everything:
             known = set(await call(sidecar, lambda: sidecar.locate(memory_ids)))
-            unknown = await self._store.locate(set(memory_ids) - known)  # others may have stored them just now
+            unknown = await self._store.locate(set(memory_ids) - known)  # another daemon may have stored them just now
             return known | (await self._access.fetch(unknown)).keys()
         located: dict[MemoryId, ScopeId] = {}
         for memory_id in memory_ids:
@@ -70,7 +70,7 @@ class Graph:
         self, scope: str, subject: str, predicate: str, object_: str,
         *, confidence: float = 1.0, provenance: str | None = None,
     ) -> Asserted:  # fmt: skip
-        """Let a triple hold from now on; the same object again only takes over confidence and, where it is given, provenance.
+        """Assert a triple from now on; asserting the same object again only updates confidence and, if given, provenance.
 
         Raises:
             ScopeNotFoundError: the scope does not exist.
@@ -85,16 +85,16 @@ class Graph:
         )
         try:
             return await self._store.facts.put(fact)
-        except ScopeNotFoundError:  # merged or removed at this moment; another may have its name by now
+        except ScopeNotFoundError:  # merged or removed just now; another scope may have its name
             await self._scopes.refresh()
             place = await self._scopes.get_open(scope, create=False)
         try:
             return await self._store.facts.put(dataclasses.replace(fact, scope_id=place.scope_id))
-        except ScopeNotFoundError:  # the store knows its id alone
+        except ScopeNotFoundError:  # the store's error has only the id
             raise ScopeNotFoundError(scope) from None
 
     async def get_facts(self, scope: str, subject: str, at: dt.datetime | None = None) -> list[Fact]:
-        """List what holds of *subject* now, or held *at* an instant, by predicate.
+        """Return the facts about *subject* that are valid now, or *at* an instant, by predicate.
 
         Raises:
             ScopeNotFoundError: the scope does not exist or is archived.
@@ -104,7 +104,7 @@ class Graph:
         return await self._store.facts.of_subject(place.scope_id, subject, at)
 
     async def count_facts(self, scope: str | None = None) -> int:
-        """Count the facts that hold now, of one scope or of all.
+        """Return the number of facts valid now, in one scope or all.
 
         Raises:
             ScopeNotFoundError: the scope does not exist or is archived.

@@ -1,7 +1,7 @@
-"""What a memory's importance is worth by now: it decays with age, but never to nothing.
+"""Importance decay: a memory's importance decreases with age, but never to zero.
 
-Importance is kept as it was given (0 to 10, None when nobody said) and decays when it is read, so nothing is rewritten. Age takes
-half of it at most: an old fact of weight stays ahead of a trifle of today.
+Importance is stored as given (0 to 10, None if not given) and decays at read time, so nothing is rewritten. Age takes half of it at
+most: an important old fact stays ahead of a trivial new one.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import datetime as dt
 from infinite_memory.index.base import ImportanceDecay
 from infinite_memory.models import MemoryRecord
 
-FULL = 10.0  # the highest importance that can be given
-UNSAID = 0.5  # weight of a memory that nobody gave an importance, of 1.0
-HALF_LIFE_DAYS = 90.0  # after a season, half of what age can take is gone
-LASTING_SHARE = 0.5  # what age cannot take
+FULL = 10.0  # maximum importance
+UNSAID = 0.5  # weight of a memory without importance, out of 1.0
+HALF_LIFE_DAYS = 90.0  # after three months, half of the decaying part is gone
+LASTING_SHARE = 0.5  # part that does not decay
 
 
 def decay_at(now: dt.datetime) -> ImportanceDecay:
-    """Return the rule by which memories are weighed at *now*."""
+    """Return the decay rule as of *now*."""
     return ImportanceDecay(now, FULL, UNSAID, HALF_LIFE_DAYS, LASTING_SHARE)
 
 

@@ -1,9 +1,8 @@
-"""Recall in layers, as for a palace: who one is, what matters most, and what answers the question.
+"""Recall in layers, as for a palace: identity, most important memories, and answers to the question.
 
-Layer 0 is the scope's own description, layer 1 its weightiest memories whatever the question, layer 2 what is found by meaning and
-layer 3 the same for a search that spares no effort. A memory that answers the question stands in layer 2 or 3 also when it is among
-the weightiest, and before the other layers, so a question always gets all of its answers. All layers come from the searches and the
-one reading of a plain recall.
+Layer 0 is the scope's description, layer 1 its most important memories regardless of the question, layer 2 the search results and
+layer 3 the same for a deep search. A memory that answers the question is in layer 2 or 3 even if it is among the most important, and
+these come first, so a question always gets all of its answers. All layers use the searches and the single read of a plain recall.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from infinite_memory.index.base import VectorIndex
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
 
-WEIGHTIEST = 15  # memories of layer 1 at most
-IDENTITY, IMPORTANT, FOUND, DEEP = 0, 1, 2, 3  # the layers, by the numbers that a reply gives them
+WEIGHTIEST = 15  # maximum number of memories in layer 1
+IDENTITY, IMPORTANT, FOUND, DEEP = 0, 1, 2, 3  # layer numbers in replies
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A memory and its importance by now, 0.0 to 1.0."""
+    """A memory and its decayed importance, 0.0 to 1.0."""
 
     memory: MemoryRecord
     importance: float
@@ -37,7 +36,7 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Layered:
-    """A memory of a layered recall; ``score`` is its nearness to the question, 0.0 to 1.0."""
+    """A memory in a layered recall; ``score`` is the confidence that it answers the question, 0.0 to 1.0."""
 
     memory: MemoryRecord
     importance: float
@@ -47,7 +46,7 @@ class Layered:
 
 @dataclass(frozen=True, slots=True)
 class LayeredFound:
-    """What a layered recall found: the scope, whose description is layer 0, and the results: what answers the question, best first
+    """Results of a layered recall: the scope, whose description is layer 0, and the memories: answers to the question, best first
     (layer 2 or 3), then layer 1. ``note`` as in `RecallResult`."""
 
     scope: Scope
@@ -56,7 +55,7 @@ class LayeredFound:
 
 
 class LayeredRecall:
-    """Finds by importance as well, among the memories that a caller may see."""
+    """Searches by relevance and importance among the memories that a caller may see."""
 
     def __init__(
         self, *, access: Access, searcher: Searcher, index: IndexSync, clock: Clock, uses: UsageCounter | None
@@ -65,9 +64,9 @@ class LayeredRecall:
         self._clock, self._uses = clock, uses
 
     async def search(self, query: str, scope: str, k: int, *, deep: bool = False) -> LayeredFound:
-        """Recall in layers: up to *k* memories that answer *query*, then up to 15 weighty others, none of them twice.
+        """Recall in layers: up to *k* memories that answer *query*, then up to 15 other important ones, without duplicates.
 
-        With *deep* the question alone counts: there is no layer 1.
+        With *deep* only the question counts: there is no layer 1.
 
         Raises:
             EmbeddingError: the model cannot be used.
@@ -79,7 +78,7 @@ class LayeredRecall:
         matches, ranked = await self._searcher.find_answers(query, search, k, beside=weighty)
         answers = {match.memory.memory_id for match in matches}
         if self._uses is not None:
-            # The weightiest are no answers: they come whatever is asked.
+            # Layer 1 is not counted as use: it is returned whatever the question.
             self._uses.record(match.memory for match in matches)
         others = [ranked.memories[one] for one in weighty if one in ranked.memories and one not in answers]
         scores = _scores(ranked, {memory.memory_id for memory in others}, len(matches))
@@ -97,8 +96,8 @@ class LayeredRecall:
         )
 
     async def most_important(self, scope: str, limit: int, where: Filter | None = None) -> list[Weighed]:
-        """List the memories of a scope that pass *where* by falling importance as of now, equal ones newer first; fewer than *limit*
-        where their texts fill a page.
+        """Return the memories of a scope that pass *where*, by descending decayed importance, ties newest first; fewer than *limit* if
+        their texts fill a page.
 
         Raises:
             ScopeNotFoundError: the scope does not exist or is archived.
@@ -115,7 +114,7 @@ class LayeredRecall:
 
 
 def _scores(ranked: Ranked, wanted: Set[MemoryId], after: int) -> dict[MemoryId, float]:
-    """Return with which confidence some memories answer a question that *after* others answer better."""
+    """Return the confidence of the *wanted* memories, ranked after *after* better answers."""
     candidates = (candidate for candidate in ranked.candidates if candidate.memory_id in wanted)
     return {
         one.memory_id: confidence_in(one.cosine, one.coverage, one.exact_phrase, place)

@@ -1,5 +1,5 @@
-"""What keeps the memory sound and changes no user's words: purging, checking, compacting, rebuilding; and documents that cannot be
-read: looking for them, naming them, mending or removing them when told to."""
+"""Maintenance that changes no user's text: purging, checking, compacting, rebuilding; and finding, listing, mending or removing
+unreadable documents."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from infinite_memory.store.set_aside import SetAsideDocument
 
 log = logging.getLogger(__name__)
 
-FIRST_LOOK_S = 10.0  # how long figures wait for the look that follows a start
+FIRST_LOOK_S = 10.0  # how long statistics wait for the document check after startup
 
 
 class Operation(enum.Enum):
-    """What `optimize` can be asked for, in the order in which all are done; none of these changes a user's words."""
+    """Operations of `optimize`, in the order in which they run; none of these changes a user's text."""
 
     PURGE_DELETED = "purge_deleted"
     CHECK_SIDECAR = "check_sidecar"
-    COMPACT = "compact"  # last: it gives back the room of what was purged
+    COMPACT = "compact"  # last: it frees the space of purged memories
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What one maintenance operation did, or with a dry run would do, to ``count`` memories.
+    """Result of one maintenance operation, or of its dry run, on ``count`` memories.
 
-    ``freed_bytes`` is what the database's files gave back to the disk (COMPACT only); ``note`` says what could not be done.
+    ``freed_bytes`` is the disk space freed by the database (COMPACT only); ``note`` says what could not be done.
     """
 
     operation: Operation
@@ -46,23 +46,23 @@ class Done:
     said: str
     freed_bytes: int | None = None
     note: str | None = None
-    groups: tuple[frozenset[MemoryId], ...] = ()  # what goes, where it is memories
+    groups: tuple[frozenset[MemoryId], ...] = ()  # memories to remove, if any
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What a repair did, or with a dry run would do. ``exported`` are the documents as Extended JSON."""
+    """Result of a repair, or of its dry run. ``exported`` holds the documents as Extended JSON."""
 
     repaired: tuple[Repaired, ...]
     exported: tuple[str, ...] = ()
 
     def count(self, outcome: RepairOutcome) -> int:
-        """Return the number of documents of which this became."""
+        """Return the number of documents with *outcome*."""
         return sum(1 for repaired in self.repaired if repaired.outcome is outcome)
 
 
 class Maintenance:
-    """Looks after the memory as a whole, for who sees everything."""
+    """Maintains the memory as a whole; for unrestricted callers."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class Maintenance:
         self, operations: Sequence[Operation], *, dry_run: bool = False, agreed: Agreement | None = None,
         as_of: dt.datetime | None = None,
     ) -> list[Done]:  # fmt: skip
-        """Carry out maintenance in the order given; each entry of the result says what was really done. With *agreed* no memory is
-        removed that a user was not asked about; *as_of* is the instant from which ages are counted, by default now."""
+        """Run maintenance operations in the given order; each entry of the result says what was actually done. With *agreed* no memory is
+        removed that the user has not confirmed; ages are relative to *as_of*, by default now."""
         self._access.visibility.check_everything()
         now = as_of or self._clock()
         return [
@@ -131,21 +131,21 @@ class Maintenance:
         return Done(Operation.COMPACT, 0, report, freed, files.problem)
 
     async def reindex(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Rebuild the sidecar from the store; returns the number of memories in it. *progress* as in `IndexSync.rebuild`."""
+        """Rebuild the sidecar from the store, and return the number of memories in it. *progress* as in `IndexSync.rebuild`."""
         self._access.visibility.check_everything()
         return await self._index.rebuild(progress=progress)
 
     async def set_aside(self, *, look: bool = True) -> Sequence[SetAsideDocument]:
-        """List what is set aside.
+        """Return the documents that are set aside.
 
         Args:
-            look: Whether to look again first at what is small and at what was set aside.
+            look: Whether to check small collections and the set-aside documents again first.
 
         Raises:
             StoreError: the store cannot be read.
         """
         if not self._access.sees_everything:
-            return ()  # whose they are cannot be told of documents that cannot be read
+            return ()  # the owners of unreadable documents are unknown
         await self._index.looked(FIRST_LOOK_S)
         if look:
             await self._index.look_at_documents()
@@ -155,11 +155,11 @@ class Maintenance:
         self, *, mend: bool = False, remove: bool = False, export: bool = False, dry_run: bool = True,
         offset: int = 0, limit: int | None = None, progress: Progress | None = None,
     ) -> Repair:  # fmt: skip
-        """Look at every document, and mend or remove what is set aside.
+        """Check every document, and mend or remove those set aside.
 
         Args:
-            export: Give the documents too, as they were.
-            offset, limit: Which of the documents, in their order; those before are taken as looked at by an earlier call.
+            export: Also return the original documents.
+            offset, limit: The slice of the documents, in order; with an offset, an earlier call is assumed to have checked all documents.
 
         Raises:
             StoreError: the store cannot be read or written.

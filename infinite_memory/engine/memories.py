@@ -1,7 +1,7 @@
 """Storing, changing, reading and listing memories: check the scope, embed, store, index; in that order.
 
-The document is durable before the sidecar knows it and before the caller is told. A model that fails loses nothing: the memory
-is stored without vectors, marked, and embedded later.
+The document is durable before it is indexed and before the call returns. If the model fails nothing is lost: the memory is stored
+without vectors, marked as pending, and embedded later.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from infinite_memory.store.base import RevisionPage, Store
 from infinite_memory.store.belongings import Use
 from infinite_memory.store.scope_cache import ScopeCache
 
-# What is wrong with one memory, not with the store.
+# Errors of a single memory, not of the store.
 _REFUSALS = (InvalidRequestError, AlreadyExistsError, NotFoundError)
-SCOPE_TRIES = 3  # of a store whose scope is merged or removed at this moment
-WRITE_TRIES = 20  # of a memory that others change at the same moment; each time one of them has succeeded
+SCOPE_TRIES = 3  # attempts to store while the scope is being merged or removed
+WRITE_TRIES = 20  # attempts to write a memory that others are changing; each failure means another write succeeded
 
 
 class Memories:
-    """The memories that a caller may see, each by its id or in the order of time."""
+    """The memories that a caller may see, by id or in order of time."""
 
     def __init__(
         self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, records: RecordMaker,
@@ -55,27 +55,27 @@ class Memories:
         """Store one memory.
 
         Raises:
-            ScopeNotFoundError: the scope does not exist and was not to be made.
+            ScopeNotFoundError: the scope does not exist and is not to be created.
             ScopeArchivedError: the scope is archived.
-            StoreUnavailableError: nothing was stored, as far as is known.
+            StoreUnavailableError: probably nothing was stored.
         """
         return (await self.store_all([new], create_scope=create_scope))[0]
 
     async def store_all(self, new: Sequence[NewMemory], *, create_scope: bool = True) -> list[StoreResult]:
         """Store several memories, all or none; errors as in `store`.
 
-        A scope that was made for them stays when they fail: others may have stored into it by then, and removing it would take that
-        along.
+        A scope created for them stays if they fail: others may have stored into it by then, and removing it would remove their
+        memories.
         """
         self._access.check_new(new)
-        await self._index.connected()  # the index may still be loading: it learns of what is written meanwhile
+        await self._index.connected()  # the index may still be loading: it picks up writes later
         create = self._access.creates(wanted=create_scope)
         names = dict.fromkeys(one.scope for one in new)
         for tries_left in reversed(range(SCOPE_TRIES)):
             scopes = {name: await self._scopes.get_open(name, create=create) for name in names}
             try:
                 return await self._keep(await self._records.make_all(new, scopes))
-            except ScopeNotFoundError:  # one of them was merged or removed at this moment, and nothing was stored
+            except ScopeNotFoundError:  # a scope was merged or removed just now; nothing was stored
                 if not tries_left:
                     raise
                 await self._scopes.refresh()
@@ -84,10 +84,10 @@ class Memories:
     async def store_each(
         self, new: Sequence[NewMemory], *, create_scope: bool = True
     ) -> list[StoreResult | InfiniteMemoryError]:
-        """Store several memories, each for itself: in the place of one that failed stands its error.
+        """Store several memories independently; the result has the error of each one that failed.
 
         Raises:
-            StoreUnavailableError: nothing was stored, as far as is known.
+            StoreUnavailableError: probably nothing was stored.
         """
         self._access.check_new(new)
         create = self._access.creates(wanted=create_scope)
@@ -105,7 +105,7 @@ class Memories:
         for one in new:
             scope = scopes[one.scope]
             result = next(stored) if isinstance(scope, Scope) else scope
-            if isinstance(scope, Scope) and isinstance(result, ScopeNotFoundError):  # merged or removed at this moment
+            if isinstance(scope, Scope) and isinstance(result, ScopeNotFoundError):  # merged or removed just now
                 await self._scopes.refresh()
                 try:
                     result = await self.store(one, create_scope=create_scope)
@@ -115,21 +115,21 @@ class Memories:
         return results
 
     async def upsert(self, new: NewMemory, *, create_scope: bool = True) -> Upserted:
-        """Store a memory with structured content, or merge it into the one of the same content; see `Upserts.upsert`."""
+        """Store a memory with structured content, or merge it into the one with the same content; see `Upserts.upsert`."""
         return await self._upserts.upsert(new, create_scope=create_scope)
 
     async def update(
         self, memory_id: MemoryId, changes: MemoryUpdate, *, check: Callable[[MemoryRecord], None] | None = None
     ) -> StoreResult:
-        """Change parts of a memory, if it does not say that already; what it said before stays readable in its revisions, and in no
-        digest that quotes it.
+        """Change parts of a memory, unless it already has these values; the previous text stays in its revisions, but in no digest that
+        quotes it.
 
         Args:
-            check: Sees the memory that is about to be changed, and may raise; the change is made to that version or not at all.
+            check: Called with the memory before the change, and may raise; the change applies to that revision or not at all.
 
         Raises:
-            MemoryNotFoundError: there is no live memory of that id.
-            InvalidRequestError: it would go out of what the caller sees.
+            MemoryNotFoundError: there is no live memory with that id.
+            InvalidRequestError: the caller would no longer see the memory.
         """
         self._access.visibility.check_update(changes)
         for number in range(WRITE_TRIES):
@@ -149,7 +149,7 @@ class Memories:
                     if new.text != old.text:
                         quoting += await self._quotations.remove({memory_id: old.scope_id}, hard=False)
                     stored = await self._store.replace(record, revise=True)
-            except (MemoryChangedError, MemoryNotFoundError):  # gone from this scope: it is looked for again
+            except (MemoryChangedError, MemoryNotFoundError):  # changed or moved: look it up again
                 await self._scopes.refresh()
                 continue
             finally:
@@ -159,7 +159,7 @@ class Memories:
         raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
 
     async def move(self, memory_id: MemoryId, scope: str) -> Moved:
-        """Put a memory into another scope, with its id, versions and links; see `Moves.move`."""
+        """Move a memory to another scope, with its id, versions and links; see `Moves.move`."""
         return await self._moves.move(memory_id, scope)
 
     async def write_batch(
@@ -168,17 +168,17 @@ class Memories:
         changes: Mapping[MemoryId, MemoryUpdate],
         check: Callable[[MemoryRecord], None],
     ) -> tuple[list[MemoryRecord], list[MemoryRecord]]:
-        """Store *new* memories and make *changes* in one step: all of it happens or nothing; what is softly deleted is live again.
+        """Store *new* memories and apply *changes* atomically; changed memories that were soft-forgotten become live.
 
         Args:
-            check: Sees each memory that is about to be changed, and may raise.
+            check: Called with each memory before its change, and may raise.
 
         Returns:
-            The new memories and the changed ones, each in the order given.
+            The new memories and the changed ones, each in the given order.
 
         Raises:
-            MemoryNotFoundError: one that is to be changed is gone.
-            AlreadyExistsError: a new one has the id of a memory that is there.
+            MemoryNotFoundError: a memory to change is gone.
+            AlreadyExistsError: a new memory has an existing id.
         """
         self._access.visibility.check_everything()
         await self._index.sidecar()
@@ -196,10 +196,10 @@ class Memories:
         raise StoreError("these memories are being changed by others all the time; try again")
 
     async def restore(self, memory_id: MemoryId) -> RestoreResult:
-        """Bring back a softly forgotten memory; one that is live stays as it is.
+        """Restore a soft-forgotten memory; a live one stays as it is.
 
         Raises:
-            MemoryNotFoundError: it never was, or was removed for good.
+            MemoryNotFoundError: it never existed, or was permanently removed.
         """
         await self._index.sidecar()
         if not self._access.sees_everything and not await self._access.locate(memory_id):
@@ -207,7 +207,7 @@ class Memories:
         located = await self._store.locate([memory_id])
         restored = await self._store.undelete(located)
         memories = await self._store.fetch(located, vectors=True)
-        if memory_id not in memories and located:  # moved, or merged, at this moment
+        if memory_id not in memories and located:  # moved or merged just now
             memories = await self._store.fetch(await self._store.locate([memory_id]), vectors=True)
         if memory_id not in memories:
             raise MemoryNotFoundError(memory_id)
@@ -218,7 +218,7 @@ class Memories:
         """Read one live memory.
 
         Raises:
-            MemoryNotFoundError: there is none of that id, it was forgotten, or its scope is archived.
+            MemoryNotFoundError: there is no memory with that id, it was forgotten, or its scope is archived.
         """
         return await self._get(memory_id, again=False)
 
@@ -230,7 +230,7 @@ class Memories:
         if located.get(memory_id) in self._scopes.archived_ids():
             raise MemoryNotFoundError(memory_id)
         memories = await self._access.fetch(located)
-        if memory_id not in memories and located and self._access.sees_everything:  # it may have moved at this moment
+        if memory_id not in memories and located and self._access.sees_everything:  # it may have moved just now
             memories = await self._access.fetch(await self._access.locate(memory_id, again=True))
         if memory_id not in memories:
             raise MemoryNotFoundError(memory_id)
@@ -239,13 +239,13 @@ class Memories:
     async def fetch(
         self, scope: Scope, memory_ids: Sequence[MemoryId], *, deleted: bool | None
     ) -> dict[MemoryId, MemoryRecord]:
-        """Read those of some memories that are in a scope; *deleted* as in `Store.fetch`."""
+        """Read some memories of a scope; *deleted* as in `Store.fetch`."""
         return await self._access.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=deleted)
 
     async def find_taken(self, scope: Scope, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord | None]:
-        """Return which of these ids are taken in a scope, live or hidden: by which memory, or None where that is not seen.
+        """Return the ids that are taken in a scope, live or hidden, with their memory, or None if it is not visible.
 
-        The id of a memory that moved to another scope is taken too.
+        The id of a memory that moved to another scope counts as taken.
         """
         memories = await self._store.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=None)
         taken = {one: memory if self._access.allows(memory) else None for one, memory in memories.items()}
@@ -255,38 +255,38 @@ class Memories:
     async def find(
         self, memory_ids: Sequence[MemoryId], *, deleted: bool | None = False
     ) -> dict[MemoryId, MemoryRecord]:
-        """Read those of some memories that are seen, wherever they are; *deleted* as in `Store.fetch`."""
+        """Read the visible ones of some memories, in any scope; *deleted* as in `Store.fetch`."""
         if deleted is False:
             return await self._access.fetch(await self._access.locate_each(memory_ids))
         return await self._access.fetch(await self._store.locate(memory_ids), deleted=deleted)
 
     async def stream(self, scope: Scope) -> AsyncIterator[MemoryRecord]:
-        """Read every live memory of a scope, for who sees everything."""
+        """Yield every live memory of a scope; for unrestricted callers."""
         self._access.visibility.check_everything()
         async for memory in self._store.stream([scope.scope_id]):
             yield memory
 
     async def make_ids(self, content: str) -> list[MemoryId]:
-        """Return the ids that a memory of *content* may have, a new one's first; see `IdKeys.ids`."""
+        """Return the possible ids of a memory with *content*, that of a new one first; see `IdKeys.ids`."""
         return (await self._index.id_keys.get()).ids(content)
 
     async def keep_digests(self, memories: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-        """Return those of *memories* that are digests of this database, and seen; what a client made look like one is not."""
+        """Return those of *memories* that are visible, genuine digests of this database, and not imitations by a client."""
         return await self._quotations.keep_digests(one for one in memories if self._access.allows(one))
 
     async def history(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
-        """Return the latest of a memory's earlier versions (*before* a revision, None: of all), oldest first: a hundred at most, and a
-        million characters of text.
+        """Return the latest earlier versions of a memory (*before* a revision; None: all), oldest first: at most a hundred, and a million
+        characters of text.
 
         Raises:
-            MemoryNotFoundError: it is none that the caller sees.
+            MemoryNotFoundError: the memory is not visible.
         """
         if self._access.sees_everything:
             return await self._store.get_revisions(memory_id, before)
         memory = await self.get(memory_id)
         page = await self._store.get_revisions(memory_id, before)
         hidden = {one.revision for one in page.revisions if not self._access.allows(one)}
-        here = memory.scope_id  # in the place of those in which it was, where the caller does not see them
+        here = memory.scope_id  # replaces earlier scopes that the caller does not see
         seen = (dataclasses.replace(one, scope_id=here) if one.revision in hidden else one for one in page.revisions)
         moves = {revision: at for revision, at in page.moved_at.items() if revision not in hidden}
         return dataclasses.replace(page, revisions=tuple(seen), moved_at=moves)
@@ -294,11 +294,11 @@ class Memories:
     async def list_page(
         self, where: ScopedFilter, limit: int, cursor: str | None = None, *, newest_first: bool = True
     ) -> MemoryPage:
-        """List memories that pass *where* by the time they happened; fewer than *limit* where their texts fill a page (`PAGE_CHARS`).
+        """Return the memories that pass *where* by ``occurred_at``; fewer than *limit* if their texts fill a page (`PAGE_CHARS`).
 
         Raises:
             ScopeNotFoundError: a scope of *where* does not exist.
-            InvalidRequestError: *cursor* is none of ours.
+            InvalidRequestError: *cursor* is not one of ours.
         """
         sidecar = await self._index.sidecar()
         scopes, narrow = await self._access.resolve(where)
@@ -310,14 +310,14 @@ class Memories:
         return MemoryPage(tuple(read.values()), page.total, page.next_cursor, scopes, note)
 
     async def list_ids(self, where: ScopedFilter, limit: int, *, newest_first: bool = True) -> Sequence[MemoryId]:
-        """List the ids of what `list_page` lists, as the index has them, for who sees everything."""
+        """Return the ids of the memories that `list_page` returns, from the index; for unrestricted callers."""
         self._access.visibility.check_everything()
         sidecar = await self._index.sidecar()
         _, narrow = await self._access.resolve(where)
         return (await call(sidecar, lambda: sidecar.list_page(narrow, limit, None, newest_first))).memory_ids
 
     async def count(self, where: ScopedFilter) -> int:
-        """Count the memories that pass *where*.
+        """Return the number of memories that pass *where*.
 
         Raises:
             ScopeNotFoundError: a scope of *where* does not exist.
@@ -325,11 +325,11 @@ class Memories:
         sidecar = await self._index.for_words()
         _, narrow = await self._access.resolve(where)
         if sidecar is self._index.partial and (words := self._index.words) is not None:
-            return words.count(narrow)  # the words know all of them while the rest is being rebuilt, or away
+            return words.count(narrow)  # the text index is complete while the rest is rebuilt or unavailable
         return await call(sidecar, lambda: sidecar.count(narrow))
 
     async def count_by_time(self, where: ScopedFilter, edges: Sequence[dt.datetime]) -> list[int]:
-        """Return how many memories pass *where* between each of *edges*, which rise, and the next.
+        """Return the number of memories that pass *where* between each pair of consecutive *edges*, which ascend.
 
         Raises:
             ScopeNotFoundError: a scope of *where* does not exist.
@@ -339,16 +339,16 @@ class Memories:
         return await asyncio.to_thread(sidecar.count_by_time, narrow, edges)
 
     async def find_use(self, memory_id: MemoryId) -> Use | None:
-        """Return how often a memory was an answer, and when last; None where it never was.
+        """Return how often a memory was recalled, and when last; None if never.
 
         Raises:
-            MemoryNotFoundError: there is no live memory of that id.
+            MemoryNotFoundError: there is no live memory with that id.
         """
         await self.get(memory_id)
         return await self._store.uses.find(memory_id)
 
     async def last_conversation_start(self, before: dt.datetime) -> dt.datetime | None:
-        """Return when the newest conversation before *before* began; None when nothing was ever said."""
+        """Return when the newest conversation before *before* started; None if there is none."""
         until = TimeRange(None, before)
         newest = (await self.list_page(ScopedFilter(None, Filter(time=until)), 1)).memories
         if not newest or newest[0].conversation_id is None:
@@ -374,7 +374,7 @@ class Memories:
         return list(made)
 
     async def _keep_each(self, made: Sequence[StoreResult]) -> list[StoreResult | InfiniteMemoryError]:
-        """Store all at once; where the store refuses one of them, one by one."""
+        """Store all at once; if the store refuses one of them, one by one."""
         try:
             return list(await self._keep(made))
         except _REFUSALS:
@@ -388,7 +388,7 @@ class Memories:
         return results
 
     async def _scope_of(self, memory: MemoryRecord, former: Scope | None) -> Scope:
-        """Return the scope of a memory that was changed: *former*, where it was before, if that was merged or removed at this moment."""
+        """Return the scope of a changed memory; *former*, its previous scope, if the current one was merged or removed just now."""
         if (scope := await self._scopes.find_again(memory.scope_id) or former) is None:
             raise MemoryNotFoundError(memory.memory_id)
         return scope

@@ -1,7 +1,7 @@
-"""Moving a memory into another scope: it keeps its id, times, versions and links, and whoever may not see either scope meets neither.
+"""Moving a memory to another scope: it keeps its id, times, versions and links; a caller needs to see both scopes.
 
-Why a memory moves at all, though contracts keep it in its scope: a person who tidies up means this very memory, with its history. What
-saves by content (`Upserts`, AgentMem, hooks) finds its id taken where it came from, and so stores nothing twice under one id.
+Why memories can move at all, although contracts keep them in their scope: a person who reorganises means this very memory, with its
+history. Clients that store by content (`Upserts`, AgentMem, hooks) find the id taken in its original scope, so no id is stored twice.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from infinite_memory.models import Filter, MemoryId, MemoryRecord, Scope
 from infinite_memory.store.base import Store
 from infinite_memory.store.scope_cache import ScopeCache
 
-TRIES = 20  # of a memory that others change at the same moment
-NEAREST = 32  # memories looked at for the same text: equal texts lie nearest of all
+TRIES = 20  # attempts to move a memory that others are changing
+NEAREST = 32  # nearest memories compared by text: equal texts are the nearest
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A memory where it is now, and where it was. ``same_text`` are other live memories of the same text in its scope."""
+    """A memory in its new scope, and its former scope. ``same_text`` are other live memories with the same text in the new scope."""
 
     memory: MemoryRecord
     scope: Scope
@@ -39,12 +39,12 @@ class Moved:
 
     @property
     def is_moved(self) -> bool:
-        """False where it was there already."""
+        """False if it was in that scope already."""
         return self.scope.scope_id != self.former.scope_id
 
 
 class Moves:
-    """Moves what a caller may see. Used from one event loop."""
+    """Moves memories that a caller may see. Use from one event loop only."""
 
     def __init__(
         self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, embeddings: EmbeddingService
@@ -53,13 +53,13 @@ class Moves:
         self._scopes, self._embeddings = scopes, embeddings
 
     async def move(self, memory_id: MemoryId, scope: str) -> Moved:
-        """Put a live memory into another scope; into its own nothing is changed.
+        """Move a live memory to another scope; no effect if it is there already.
 
         Raises:
-            MemoryNotFoundError: there is no live memory of that id that is seen.
-            ScopeNotFoundError: the scope does not exist, or is not seen.
-            ScopeArchivedError: it is archived.
-            StoreUnavailableError: the memory is where it was, or wholly where it should be.
+            MemoryNotFoundError: there is no visible live memory with that id.
+            ScopeNotFoundError: the scope does not exist, or is not visible.
+            ScopeArchivedError: the scope is archived.
+            StoreUnavailableError: the memory is entirely in the old scope or entirely in the new one.
         """
         await self._index.sidecar()
         for number in range(TRIES):
@@ -72,7 +72,7 @@ class Moves:
             try:
                 await self._store.move(memory, target.scope_id)
             except (MemoryChangedError, MemoryNotFoundError, ScopeNotFoundError):
-                # Changed, or gone from this scope, or one of the scopes is: all of them are looked for again, by what was asked for.
+                # The memory or a scope was changed or moved: resolve all of them again from the request.
                 await self._scopes.refresh()
                 continue
             moved = await self._enter(memory, target)
@@ -80,7 +80,7 @@ class Moves:
         raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
 
     async def _read(self, memory_id: MemoryId, *, again: bool) -> MemoryRecord:
-        """Read a live memory where the store has it; *again* as in `Access.locate`."""
+        """Read a live memory from the store; *again* as in `Access.locate`."""
         located = await self._access.locate(memory_id, again=again)
         memory = (await self._store.fetch(located, vectors=True)).get(memory_id)
         if memory is None and located and self._access.sees_everything:
@@ -97,10 +97,10 @@ class Moves:
         for scope in await self._access.existing_scopes([name]):
             if self._access.visibility.allows_scope(scope):
                 return scope
-        raise ScopeNotFoundError(name)  # without names near it, which are not seen
+        raise ScopeNotFoundError(name)  # without similar names, which are not visible
 
     async def _find_same_text(self, memory: MemoryRecord, scope: Scope) -> tuple[MemoryId, ...]:
-        """Find other memories of the same text: by the index where it knows the memory's meaning, else by the store."""
+        """Return other memories with the same text: by the index if the memory has a vector in it, otherwise by the store."""
         sidecar = await self._index.sidecar()
         embedding, near = memory.embedding, list[MemoryId]()
         if embedding is not None and embedding.space == self._space():
@@ -120,10 +120,10 @@ class Moves:
             return None
 
     async def _enter(self, memory: MemoryRecord, target: Scope) -> MemoryRecord:
-        """Enter the memory into the index where it is now, as the store has it."""
+        """Index the memory in its new scope, as read from the store."""
         read = await self._store.fetch({memory.memory_id: target.scope_id}, vectors=True)
         moved = read.get(memory.memory_id)
-        if moved is None:  # forgotten or moved on at this moment; the feed tells the index
+        if moved is None:  # forgotten or moved again just now; the change feed updates the index
             return dataclasses.replace(memory, scope_id=target.scope_id, revision=memory.revision + 1)
         await self._index.on_written([moved])
         return moved

@@ -1,6 +1,6 @@
-"""Whose memories there are: owners as they stand in the documents, agents that were made, and the tokens that let clients in.
+"""Owners of memories, agents, and tokens of HTTP clients.
 
-What an owner means is the contract's affair; here it is a name and a value beside a memory.
+The contract defines what an owner means; here it is a name and a value of a memory.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Owners:
         self._access, self._store, self._index = access, store, index
 
     async def find(self, scope: Scope, memory_id: MemoryId) -> Mapping[str, str] | None:
-        """Return whose a memory is, live or hidden; None where none of that id is seen in the scope. Reads nothing else of it."""
+        """Return the owners of a memory, live or hidden; None if it is not visible in the scope. Reads nothing else of it."""
         return (await self.find_several(scope, [memory_id])).get(memory_id)
 
     async def find_several(self, scope: Scope, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Mapping[str, str]]:
-        """Return whose memories are, as `find` does; those that are not seen are left out."""
+        """Return the owners of memories, as `find` does; invisible ones are left out."""
         visibility = self._access.visibility
         if not visibility.allows_scope(scope):
             return {}
@@ -37,10 +37,10 @@ class Owners:
     async def count(
         self, scope: Scope, name: str, *, owner: str | None = None, leave_out_status: Collection[str] = ()
     ) -> list[OwnerCount]:
-        """Count the memories of a scope by the owner of that *name*, owners in alphabetical order; as `Owners.tally` of the store.
+        """Return the number of memories of a scope by the owner *name*, in alphabetical order; as `Owners.tally` of the store.
 
         Raises:
-            ForbiddenError: more than equal owners decides what is seen.
+            ForbiddenError: visibility depends on more than equal owners.
         """
         among = self._narrow(scope)
         return await self._store.owners.tally(
@@ -50,7 +50,7 @@ class Owners:
     async def list_ids(
         self, scope: Scope, owners: Mapping[str, str], *, leave_out_status: Collection[str] = ()
     ) -> frozenset[MemoryId]:
-        """List the live memories of a scope that have all of these owners, without reading them; errors as in `count`."""
+        """Return the ids of live memories of a scope with all of these owners, without reading them; errors as in `count`."""
         seen = self._narrow(scope)
         if any(owners.get(name, value) != value for name, value in seen.items()):
             return frozenset()
@@ -59,7 +59,7 @@ class Owners:
         )
 
     def _narrow(self, scope: Scope) -> Mapping[str, str]:
-        """Return the owners that all memories seen in a scope have."""
+        """Return the owners that all visible memories in a scope have."""
         visibility = self._access.visibility
         exact = visibility.exact_owners
         if not visibility.allows_scope(scope) or not (exact or visibility.owners == ANYBODYS):
@@ -67,7 +67,7 @@ class Owners:
         return exact
 
     async def list_agents(self) -> list[Agent]:
-        """List the agents that were made, oldest first: those of the user who is seen, or everybody's where everything is."""
+        """Return the registered agents, oldest first: those of the visible user, or all for unrestricted callers."""
         visibility = self._access.visibility
         if not visibility.sees_everything and visibility.agents_of is None:
             return []
@@ -75,20 +75,20 @@ class Owners:
         return await self._store.owners.agents(visibility.agents_of)
 
     async def add_agent(self, agent: Agent) -> bool:
-        """Make an agent before it has memories; False when its user has one of that id already, which stays as it is.
+        """Register an agent before it has memories; False if its user already has one with that id, which is left unchanged.
 
         Raises:
-            ForbiddenError: it is an agent of a user who is not seen.
+            ForbiddenError: its user is not visible.
         """
         self._access.visibility.check_agent(agent)
         await self._index.connected()
         return await self._store.owners.add_agent(agent)
 
     async def remove_agents(self, user_id: str) -> None:
-        """Remove the agents that were made for a user; their memories stay.
+        """Remove the registered agents of a user; their memories stay.
 
         Raises:
-            ForbiddenError: it is a user who is not seen.
+            ForbiddenError: the user is not visible.
         """
         visibility = self._access.visibility
         if visibility.agents_of != user_id:
@@ -98,7 +98,7 @@ class Owners:
 
 
 class Tokens(ApiTokens):
-    """The tokens that let clients in, for who sees everything. Waits for the database, and for nothing else."""
+    """The tokens of HTTP clients; for unrestricted callers. Waits only for the database."""
 
     def __init__(self, *, access: Access, store: Store, index: IndexSync) -> None:
         self._access, self._store, self._index = access, store, index

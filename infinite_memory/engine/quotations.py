@@ -1,12 +1,12 @@
-"""Memories that quote others: a digest of a session holds sentences of its turns, and names those turns in its metadata.
+"""Memories that quote others: a digest of a session contains sentences of its turns, and lists those turns in its metadata.
 
-What somebody forgets or edits must not be read on in a digest that quotes it, so such digests are removed in the same request, for good and
-before the words themselves go. Whoever made them is told, and may make them again of what is left (`hooks.service`). `prune` and the
-purge of what was pruned do not come here: a digest is what stays of old turns.
+Forgotten or edited text must not remain in a digest that quotes it, so such digests are permanently removed in the same request, before
+the text itself. Their creator is notified, and may remake them from what is left (`hooks.service`). `prune` and purging pruned memories
+do not remove digests: they are what remains of old turns.
 
-Why a digest is known by its id: type, tag and metadata can be written by any client, and what looks like a digest would be removed
-with what it names. The id of a digest is made of its text with the database's secret (`IdKeys`), so nobody makes one of another
-memory, and one that was edited is the user's own.
+Why a digest is identified by its id: any client can write type, tag and metadata, and a memory that looks like a digest would be removed
+with the memories it lists. A digest's id is derived from its text with the database's secret (`IdKeys`), so no other memory can pose as
+one, and an edited digest belongs to the user.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from infinite_memory.store.id_keys import DIGEST, KEY, IdKeys
 
 __all__ = ["DIGEST", "KEY", "Forgettings", "Listeners", "Quotations", "get_sources", "to_content"]
 
-NAMED = 1000  # memories whose quotations are asked for at once
+NAMED = 1000  # memories whose quotations are queried at once
 
 Listeners = list[Callable[[Sequence[MemoryRecord]], None]]
-"""Called with the digests that were removed for what they quoted."""
+"""Called with the digests that were removed because of what they quoted."""
 
 
 class Forgettings:
-    """Forgettings and edits under way: each has looked for what quotes its memories, and may not have changed those yet."""
+    """Running forget and edit operations: each has searched for quotations of its memories, but may not have changed those yet."""
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Event] = set()
 
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:
-        """Count as one inside."""
+        """Count as running inside the context."""
         ended = asyncio.Event()
         self._under_way.add(ended)
         try:
@@ -48,7 +48,7 @@ class Forgettings:
             ended.set()
 
     async def ended(self) -> None:
-        """Return when those have ended that are under way now: later ones see what was stored before this was called."""
+        """Wait for the operations running now: later ones see everything stored before this call."""
         for ended in list(self._under_way):
             await ended.wait()
 
@@ -63,12 +63,12 @@ class Quotations:
         self.under_way = forgettings.under_way
 
     async def remove(self, located: Located, *, hard: bool) -> list[MemoryRecord]:
-        """Remove the digests that quote one of *located*, hidden ones too, and return them; `report` tells whoever made them.
+        """Remove the digests that quote one of *located*, hidden ones too, and return them; `report` notifies their creator.
 
-        Summaries are cut; one of which nothing is left is hidden, or with *hard* removed for good.
+        Summaries are trimmed; an empty one is hidden, or with *hard* permanently removed.
 
         Raises:
-            StoreError: they could not be read or removed; then nothing else must be either.
+            StoreError: a quoting memory could not be read or removed; the caller must not remove anything then.
         """
         if not located:
             return []
@@ -88,7 +88,7 @@ class Quotations:
         return list(going.values())
 
     async def remove_of_scope(self, scope_id: ScopeId, *, hard: bool) -> list[MemoryRecord]:
-        """Remove what quotes a memory of a scope that goes as a whole, and stands in another one, as `remove` does.
+        """Remove quotations in other scopes of the memories of a scope that is forgotten as a whole, as `remove` does.
 
         Raises:
             StoreError: as in `remove`.
@@ -103,24 +103,24 @@ class Quotations:
         return await self.remove(quoted, hard=hard)
 
     async def keep_digests(self, memories: Iterable[MemoryRecord]) -> list[MemoryRecord]:
-        """Return those of *memories* that were stored as digests and not changed since."""
+        """Return those of *memories* that were stored as digests and not edited since."""
         keys = await self._index.id_keys.get()
         return [memory for memory in memories if _is_digest(memory, keys)]
 
     def report(self, removed: Sequence[MemoryRecord]) -> None:
-        """Notify the listeners, which make digests, of those that were removed; what they quoted is gone by now."""
+        """Notify the listeners, which make digests, of the removed ones; the quoted memories are gone by now."""
         if removed:
             for listener in self._listeners:
                 listener(removed)
 
     async def _read(self, located: Located) -> AsyncIterator[list[MemoryRecord]]:
-        """Read memories, live or hidden, some at a time."""
+        """Yield memories, live or hidden, in batches."""
         for ids in batches(located, BATCH):
             yield list((await self._store.fetch({one: located[one] for one in ids}, deleted=None)).values())
 
 
 def to_content(key: str, text: str) -> str:
-    """Return what the ids of a digest are made of, for `IdKeys.ids`."""
+    """Return the content that a digest's ids are derived from, for `IdKeys.ids`."""
     return f"hook-digest/{key}/{text}"
 
 
@@ -128,5 +128,5 @@ def _is_digest(memory: MemoryRecord, keys: IdKeys) -> bool:
     key = memory.metadata.get(KEY)
     if memory.type != DIGEST or DIGEST not in memory.tag_keys or not isinstance(key, str):
         return False
-    *keyed, _ = keys.ids(to_content(key, memory.text))  # the last one is of no secret
+    *keyed, _ = keys.ids(to_content(key, memory.text))  # the last id is not keyed
     return memory.memory_id in keyed

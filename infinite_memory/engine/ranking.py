@@ -1,10 +1,9 @@
-"""Puts candidates in order: nearness in meaning and in words on one scale, and a lift for what the question names and for what their
-conversations say (`turns`).
+"""Ranks candidates: vector and keyword scores on one scale, plus boosts for named tags and for evidence from the conversation
+(`turns`).
 
-Why the parts are divided by their best and not spread between best and worst: the worst depends on how many
-candidates were looked at, the best does not; on two public sets pools of 30 and of everything then give the same
-order. Why the constants: each stands in the middle of a plateau where its neighbours differ by less than a point on
-both sets.
+Why scores are divided by the best one and not min-max normalised: the worst depends on the number of candidates, the best does not; on
+two public data sets pools of 30 and of everything then give the same order. Why the constants: each is in the middle of a plateau whose
+values differ by less than a percentage point on both sets.
 """
 
 from __future__ import annotations
@@ -18,22 +17,24 @@ from infinite_memory.engine.turns import Spoken, find_evidence
 from infinite_memory.index.base import Neighbours
 from infinite_memory.models import MemoryId
 
-MEANING_SHARE = 0.6  # of meaning against words in a hybrid recall; 0.5 to 0.7 are alike
-SECOND_MEANING_SHARE = 0.55  # the same where the second model reads the question; 0.5 and 0.6 differ by a point at most
-TAG_LIFT = 0.3  # for bearing a tag that the question names; 0.2 to 0.4 are alike
-WINDOW_DISCOUNT = 0.06  # the best of n windows is a luckier draw than one: cosine less this for each e-fold of windows
-MAX_DISCOUNT = 0.12  # reached at eight windows; more was measured to change nothing where texts have that many, and hides longer ones
-MIN_COSINE = 0.3  # a best cosine under this is noise and is not blown up to full size
-MIN_COVERAGE = 0.3  # the same for words: a best match with less than this share of the question
+MEANING_SHARE = 0.6  # weight of vector score against keyword score in a hybrid recall; 0.5 to 0.7 perform alike
+SECOND_MEANING_SHARE = 0.55  # the same if the second model reads the question; 0.5 and 0.6 differ by a point at most
+TAG_LIFT = 0.3  # boost for a tag that the question names; 0.2 to 0.4 perform alike
+WINDOW_DISCOUNT = 0.06  # the best of n windows is higher by chance: subtracted from the cosine per e-fold of windows
+MAX_DISCOUNT = (
+    0.12  # reached at eight windows; a larger discount does not help with texts that long, and hides longer ones
+)
+MIN_COSINE = 0.3  # a best cosine below this is noise and is not scaled up to 1
+MIN_COVERAGE = 0.3  # the same for keywords: a best match with less than this share of the question's words
 
 
 @dataclass(slots=True)
 class Candidate:
-    """One memory that may answer, and what speaks for it.
+    """One memory that may answer, with its evidence.
 
-    ``cosine`` is discounted for windows, and on the scale of the first space where it is of the second; None without a vector.
-    ``turn`` tells what was said beside it, where that is to count; ``is_short`` that it fits one window of the first model;
-    ``is_addressed`` that the question asks about its speaker.
+    ``cosine`` is discounted for windows, and converted to the scale of the first space if from the second; None without a vector.
+    ``turn`` has its neighbours in the conversation, if these count; ``is_short``: it fits one window of the first model;
+    ``is_addressed``: the question asks about its speaker.
     """
 
     memory_id: MemoryId
@@ -51,7 +52,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ScoreParts:
-    """What a candidate's score is the sum of."""
+    """The parts whose sum is a candidate's score."""
 
     meaning: float
     words: float
@@ -61,14 +62,14 @@ class ScoreParts:
 
     @property
     def total(self) -> float:
-        """The score itself."""
+        """The score."""
         return round(self.meaning + self.words + self.tag + self.exact_phrase + self.conversation, 9)
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What brings the candidates of one search to one scale: their best cosine and their best words, what each kind weighs,
-    and what conversations add."""
+    """The common scale of one search's candidates: their best cosine and best keyword score, the weight of each kind, and the boosts
+    from conversations."""
 
     meaning_share: float
     cosine_unit: float
@@ -77,11 +78,11 @@ class Scale:
 
     @classmethod
     def of(cls, candidates: Sequence[Candidate], meaning_share: float) -> Scale:
-        """Take the measure of *candidates*; they may stand in any order.
+        """Return the scale of *candidates*, which may be in any order.
 
         Args:
-            candidates: All of a search.
-            meaning_share: 1 for meaning alone, 0 for words alone.
+            candidates: All candidates of a search.
+            meaning_share: 1 for vectors only, 0 for keywords only.
         """
         best_cosine = max((candidate.cosine for candidate in candidates if candidate.cosine is not None), default=0.0)
         best_words = max(candidates, key=lambda candidate: candidate.words, default=None)
@@ -95,7 +96,7 @@ class Scale:
         return dataclasses.replace(scale, lifts={one: found.lift for one, found in evidence.items()})
 
     def to_spoken(self, candidates: Sequence[Candidate]) -> list[Spoken]:
-        """Return those of *candidates* that belong to a conversation, with what speaks for each alone."""
+        """Return those of *candidates* that belong to a conversation, each with its own scores."""
         return [
             Spoken(
                 candidate.memory_id,
@@ -118,13 +119,13 @@ class Scale:
         return round(sum(self._weighted(candidate)), 9)
 
     def _near(self, candidate: Candidate) -> tuple[float, float]:
-        """Return how near a candidate is in meaning and in words, each as a share of the best."""
+        """Return the vector and keyword scores of a candidate, each relative to the best."""
         meaning = max(0.0, candidate.cosine or 0.0) / self.cosine_unit
         return meaning, candidate.words / self.words_unit if self.words_unit else 0.0
 
     def _weighted(self, candidate: Candidate) -> tuple[float, float, float, float, float]:
         meaning, words = self._near(candidate)
-        # A letter-for-letter match is of words: it counts wherever words do.
+        # A verbatim match is keyword evidence: it counts wherever keywords do.
         letters = candidate.exact_phrase if self.meaning_share < 1 else 0.0
         lift = self.lifts.get(candidate.memory_id, 0.0)
         return (
@@ -137,14 +138,14 @@ class Scale:
 
 
 def discounted(cosine: float, windows: int) -> float:
-    """Take off what the best of several windows owes to their number."""
-    if windows <= 1:  # nearly all
+    """Return a cosine discounted for the number of windows it is the best of."""
+    if windows <= 1:  # the usual case
         return cosine
     return cosine - min(MAX_DISCOUNT, WINDOW_DISCOUNT * math.log(windows))
 
 
 def rank(candidates: Iterable[Candidate], scale: Scale) -> list[tuple[Candidate, float]]:
-    """Order candidates by falling score, equal ones by newer id first; *scale* is theirs."""
+    """Return candidates by descending score, ties by newer id first; *scale* is theirs."""
     scored = [(candidate, scale.score(candidate)) for candidate in candidates]
     scored.sort(key=lambda pair: pair[0].memory_id, reverse=True)
     scored.sort(key=lambda pair: -pair[1])

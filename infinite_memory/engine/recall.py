@@ -1,7 +1,7 @@
-"""Finding memories: by a question in words and meaning, by plain meaning or plain words, and why one was found or not.
+"""Finding memories: hybrid search for a question, plain vector or keyword search, and why a memory was found or not.
 
-Filter first, rank what passes, read the documents, collapse what says the same (`engine/search.py` does the work). For contracts
-that judge each memory themselves there is plain meaning or plain words; nothing is collapsed then.
+Filter first, rank what passes, read the documents, collapse equal texts (`engine/search.py` does the work). Contracts that judge each
+memory themselves use plain vector or keyword search, which does not collapse.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
 GROWTH_FACTOR = 4  # factor by which a search grows when too few of its hits pass
-MIN_COUNT = 32  # hits asked for at first, so that a few that do not pass need no second search
-MAX_STEMS = 40  # of a longer query the text index takes the rarest only, and would not find all
+MIN_COUNT = 32  # hits requested at first, so that a few that do not pass need no second search
+MAX_STEMS = 40  # of a longer query the text index uses only the rarest, and would miss memories
 
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """One memory and how near it is: ``cosine`` of its best window, ``confidence`` what that is worth, 0 to 1."""
+    """One memory and its similarity: ``cosine`` of its best window, and the ``confidence`` derived from it, 0 to 1."""
 
     memory: MemoryRecord
     cosine: float
@@ -57,7 +57,7 @@ class Near:
 
 
 class Recall:
-    """Finds among the memories that a caller may see."""
+    """Searches the memories that a caller may see."""
 
     def __init__(
         self, *, access: Access, searcher: Searcher, store: Store, index: IndexSync, scopes: ScopeCache,
@@ -80,14 +80,14 @@ class Recall:
     ) -> RecallResult:
         """Find the memories that answer *query* best among those that pass *where*.
 
-        Texts that are equal after folding case and white space are one match. Fewer than *k* only when fewer pass the
-        filter and *min_confidence*; by words alone, when fewer have one of them. A hybrid recall goes by words alone,
-        with a note, while the model is loading or when it failed.
+        Texts that are equal after folding case and whitespace are one match. Fewer than *k* only if fewer pass the filter and
+        *min_confidence*; in keyword modes, if fewer contain a word of the query. A hybrid recall falls back to keywords, with a note, while
+        the model is loading or after it failed.
 
         Args:
-            explain: Whether to return the parts of each score too.
-            by_word: Whether these tell what each word of the question adds.
-            counts_use: Whether what is found counts as used; not for who shows but some of it (`record_use`).
+            explain: Whether to return the parts of each score.
+            by_word: Whether these include the contribution of each word.
+            counts_use: Whether results count as used; False for callers that show only some of them (`record_use`).
 
         Raises:
             EmbeddingError: *mode* needs the model and it cannot be used.
@@ -100,7 +100,7 @@ class Recall:
         except IndexUnavailableError:
             if mode is Mode.SEMANTIC:
                 raise
-            # Its server went away in the midst of the search, which is known by now: the words answer.
+            # The index server became unavailable during the search: retry, now with keywords only.
             scopes, search = await self._searcher.prepare(query, where, mode)
             matches, ranked = await self._searcher.find_answers(query, search, k)
         good = [match for match in matches if match.confidence >= min_confidence]
@@ -112,7 +112,7 @@ class Recall:
         self, query: str, scopes: tuple[Scope, ...], search: Search, ranked: Ranked, good: Sequence[Match], *,
         explain: bool, by_word: bool = True, counts_use: bool,
     ) -> RecallResult:  # fmt: skip
-        """Return what is sure enough of a search, as its caller is shown it."""
+        """Return the matches *good* of a search as a result."""
         if counts_use:
             self.record_use(match.memory for match in good)
         explanations = (
@@ -125,21 +125,23 @@ class Recall:
         )
 
     def record_use(self, memories: Iterable[MemoryRecord]) -> None:
-        """Count memories that somebody was shown as used."""
+        """Count memories that were shown as used."""
         if self._uses is not None:
             self._uses.record(memories)
 
     async def find_closest(self, query: str, where: ScopedFilter, k: int, *, min_confidence: float) -> RecallResult:
-        """Find the *k* best matches, each for itself: texts that are equal are not collapsed. Errors, and the note, as in `search`.
+        """Find the *k* best matches without collapsing equal texts. Errors and note as in `search`.
 
-        Of equal texts one is as sure as the other, wherever each stands: who is forgotten by words is not left over in a copy.
-        Words count as they are spelt: what a word may have been meant for is no reason to take a memory for the one that is meant.
-        Confidence is that of the memory alone: what was said just before it, which a recall goes by as well, does not count.
+        Equal texts get the same confidence whatever their rank, so that forgetting by query leaves no copy behind. Words are not
+        spell-corrected: a guess is no reason to select a memory. Confidence is that of the memory alone: the turn before it, which
+        a recall also uses, does not count.
         """
         scopes, search = await self._searcher.prepare(query, where, Mode.HYBRID, Spelling.EXACT)
         ranked = await self._searcher.find_ranked(query, search, k, alone=True)
         matches = ranked.matches[:k]
-        best = {match.memory.content_hash: match.confidence for match in reversed(matches)}  # the first of equal texts
+        best = {
+            match.memory.content_hash: match.confidence for match in reversed(matches)
+        }  # that of the first of equal texts
         as_sure = (dataclasses.replace(match, confidence=best[match.memory.content_hash]) for match in matches)
         sure = tuple(match for match in as_sure if match.confidence >= min_confidence)
         return RecallResult(sure, scopes, get_note(search, ranked))
@@ -156,7 +158,7 @@ class Recall:
         explain: bool = False,
         counts_use: bool = True,
     ) -> tuple[RecallResult, Standing]:
-        """Return what `search` finds, and where *memory_id* stands in that very search; arguments and errors as there."""
+        """Return the result of `search`, and the standing of *memory_id* in the same search; arguments and errors as there."""
         self._access.visibility.check_everything()
         sidecar = await self._index.sidecar()
         located = await self._access.locate(memory_id)
@@ -174,7 +176,10 @@ class Recall:
             standing = _judge_standing(memory, search, matches, ranked, explanation, min_confidence)
         else:
             standing = obstacle or Standing(Reason.UNKNOWN)
-        is_extra = standing.reason in (Reason.NOT_EMBEDDED, Reason.NO_WORD)  # a candidate only for it was asked about
+        is_extra = standing.reason in (
+            Reason.NOT_EMBEDDED,
+            Reason.NO_WORD,
+        )  # a candidate only because it was asked about
         good = [
             match
             for match in matches
@@ -184,7 +189,7 @@ class Recall:
         return result, standing
 
     def _find_obstacle(self, memory: MemoryRecord | None, scope_id: ScopeId | None) -> Standing | None:
-        """Return what keeps a memory out of every search; None where nothing does."""
+        """Return what excludes a memory from every search; None if nothing does."""
         if memory is None:
             return Standing(Reason.UNKNOWN)
         if memory.deleted_at is None and scope_id not in self._scopes.archived_ids():
@@ -195,7 +200,7 @@ class Recall:
     async def find_nearest(
         self, wanted: str | Sequence[float], where: ScopedFilter, k: int, passes: Callable[[MemoryRecord], bool]
     ) -> list[Near]:
-        """Find the *k* nearest memories that pass *where* and *passes*; fewer only when no more pass.
+        """Find the *k* nearest memories that pass *where* and *passes*; fewer only if no more pass.
 
         Args:
             wanted: A text, or a vector of the engine's own embedding model.
@@ -210,7 +215,7 @@ class Recall:
         reading = await self._embeddings.reading(wanted) if isinstance(wanted, str) else READ
         second = None
         if isinstance(wanted, str):
-            with contextlib.suppress(EmbeddingError):  # the first space is what is left
+            with contextlib.suppress(EmbeddingError):  # use the first space only
                 second = await self._index.second.read(wanted, narrow)
 
         def near(memory: MemoryRecord, hit: Nearness) -> Near:
@@ -241,10 +246,10 @@ class Recall:
     async def find_with_words(
         self, query: str, where: ScopedFilter, take: Callable[[Sequence[MemoryRecord]], Awaitable[None]]
     ) -> bool:
-        """Hand *take* the memories that pass *where* and have a word of *query*, a page at a time, and maybe some that have none.
+        """Pass *take* the memories that pass *where* and have a word of *query*, page by page, possibly with some that have none.
 
         Returns:
-            False when the text index cannot tell: it is being built, or the query has only words that it leaves out, or too many.
+            False if the text index cannot answer: it is being built, or the query has no indexed words, or too many.
         """
         text, stems = self._index.words, searched_stems(query)
         if text is None or not 0 < len(stems) <= MAX_STEMS:
@@ -264,7 +269,7 @@ class Recall:
         return True
 
     async def _direction(self, wanted: str | Sequence[float]) -> Vectors:
-        import numpy as np  # beside the model, never at the start of a process
+        import numpy as np  # lazy, like the model: never at process start
 
         embeddings = self._embeddings
         if isinstance(wanted, str):
@@ -285,7 +290,7 @@ def _judge_standing(
     memory: MemoryRecord, search: Search, matches: Sequence[Match], ranked: Ranked, explanation: Explanation | None,
     min_confidence: float,
 ) -> Standing:  # fmt: skip
-    """Return where a candidate of a search stands in it."""
+    """Return the standing of a candidate in its search."""
     memory_id, is_embedded = memory.memory_id, memory.embedding is not None
     order = [candidate.memory_id for candidate in ranked.candidates]
     place = order.index(memory_id)
@@ -294,7 +299,7 @@ def _judge_standing(
     confidence: float | None = None
     is_found = explanation is not None and explanation.parts.total > 0
     if not is_found and not is_embedded and search.mode in (Mode.HYBRID, Mode.SEMANTIC):
-        reason = Reason.NOT_EMBEDDED  # a candidate only because it was asked about; so is the next
+        reason = Reason.NOT_EMBEDDED  # a candidate only because it was asked about, like the next case
     elif not is_found and not get_meaning_share(search):
         reason = Reason.NO_WORD
     elif shown is not None and shown.memory.memory_id != memory_id:
@@ -310,7 +315,7 @@ def _judge_standing(
 async def explain_candidates(
     query: str, search: Search, ranked: Ranked, memories: Sequence[MemoryRecord], *, by_word: bool = True
 ) -> dict[MemoryId, Explanation]:
-    """Return the parts of the scores of *memories*, which are candidates; what each word adds with *by_word* alone."""
+    """Return the parts of the scores of *memories*, which are candidates; the contribution of each word only with *by_word*."""
     wording = search.wording if by_word and search.mode is not Mode.SEMANTIC else None
 
     def work() -> dict[MemoryId, Explanation]:

@@ -1,6 +1,6 @@
-"""Makes records of what is to be stored or changed, with their vectors. Nothing is stored here.
+"""Builds the records of new or changed memories, with their vectors. Nothing is stored here.
 
-A model that fails loses nothing: the record has no vector then, and is embedded later.
+If the model fails nothing is lost: the record has no vector then, and is embedded later.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from infinite_memory.models import (
 )
 from infinite_memory.store.base import Store
 
-LONG_CHARS = 64_000  # embedded after the reply: about sixty windows, two seconds of the model
-FEW_DRAFTS, FEW_CHARS = 20, 200_000  # made without a thread: hashing more would hold up the event loop
+LONG_CHARS = 64_000  # longer texts are embedded after the reply: about sixty windows, two seconds of the model
+FEW_DRAFTS, FEW_CHARS = 20, 200_000  # built without a thread: hashing more would block the event loop
 
 
 class RecordMaker:
-    """Makes records. Used from one event loop."""
+    """Builds records. Use from one event loop only."""
 
     def __init__(self, *, store: Store, embeddings: EmbeddingService, clock: Clock) -> None:
         self._store, self._embeddings, self._clock = store, embeddings, clock
 
     async def make_all(self, drafts: Sequence[NewMemory], scopes: Mapping[str, Scope]) -> list[StoreResult]:
-        """Make records with their vectors, each for its scope by name."""
+        """Return records with their vectors; *scopes* are by name."""
         if len(drafts) <= FEW_DRAFTS and sum(len(draft.text) for draft in drafts) <= FEW_CHARS:
             memories = [self.make(draft, scopes[draft.scope]) for draft in drafts]
         else:
@@ -53,7 +53,7 @@ class RecordMaker:
         ]
 
     async def embed(self, memories: Sequence[MemoryRecord]) -> list[tuple[Embedding | None, str | None]]:
-        """Embed memories, each with the reason where that is postponed."""
+        """Return the embedding of each memory, or the reason why it is postponed."""
         texts = [embedded_text(memory) for memory in memories]
         short = [text for text in texts if len(text) <= LONG_CHARS]
         try:
@@ -63,7 +63,7 @@ class RecordMaker:
         return [(next(made), None) if len(text) <= LONG_CHARS else (None, "its text is long") for text in texts]
 
     def make(self, draft: NewMemory, scope: Scope) -> MemoryRecord:
-        """Make a record without a vector."""
+        """Return a record without a vector."""
         now = floor_to_millisecond(self._clock())
         happened = floor_to_millisecond(draft.occurred_at) if draft.occurred_at else now
         return MemoryRecord(
@@ -84,7 +84,7 @@ class RecordMaker:
         )
 
     async def update(self, old: MemoryRecord, new: MemoryRecord) -> tuple[MemoryRecord, str | None]:
-        """Return *new*, embedded again where its words are others than those of *old*, and why that is postponed; as of now."""
+        """Return *new* with the current time, embedded again if its text differs from *old*, and the reason if that is postponed."""
         pending = None
         if embedded_text(new) != embedded_text(old):
             [(embedding, pending)] = await self.embed([new])
@@ -94,7 +94,7 @@ class RecordMaker:
 
 
 def _details(draft: NewMemory) -> dict[str, Any]:
-    """Return what is said about a new memory; tags may name its speaker and conversation."""
+    """Return the details of a new memory; tags may name its speaker and conversation."""
     details = get_details(draft)
     for name, prefixes in (("speaker", SPEAKER_PREFIXES), ("conversation_id", CONVERSATION_PREFIXES)):
         details[name] = details.get(name) or tagged_value(draft.tags, prefixes)
@@ -102,19 +102,19 @@ def _details(draft: NewMemory) -> dict[str, Any]:
 
 
 FACTS = "extracted_facts"
-"""In the metadata: what a model drew from the text."""
+"""Metadata key of the facts that a model extracted from the text."""
 
 _MERGED = ("occurred_at", "metadata")
-"""Fields that an update does not simply put in the place of what was there."""
+"""Fields that an update merges instead of replacing."""
 
 
 def changed(old: MemoryRecord, changes: MemoryUpdate) -> MemoryRecord:
-    """Apply *changes*; tags that name a speaker or conversation say so as they do when stored, and take it along when they go.
+    """Return *old* with *changes* applied; tags that name a speaker or conversation set it as on storing, and clear it when removed.
 
-    Structured content that the text was made from, and facts that a model drew from it, go with the old text.
+    Structured content and extracted facts belong to the old text and are removed with it.
 
     Raises:
-        LimitExceededError: it would have more tags than a memory may have, and than it has.
+        LimitExceededError: it would have more tags than allowed, and more than it has.
     """
     if changes.tags is not None and len(changes.tags) > max(MAX_MEMORY_TAGS, len(old.tags)):
         raise LimitExceededError("tags", len(changes.tags), MAX_MEMORY_TAGS, "tags of one memory")
@@ -151,5 +151,5 @@ def changed(old: MemoryRecord, changes: MemoryUpdate) -> MemoryRecord:
 
 
 def says_the_same(old: MemoryRecord, new: MemoryRecord) -> bool:
-    """True if a change changes nothing; for Python, and for nobody else, 1, 1.0 and true in the metadata are the same."""
+    """True if a change has no effect; `repr` tells apart 1, 1.0 and true in the metadata, which Python considers equal."""
     return new == old and repr(new.metadata) == repr(old.metadata)

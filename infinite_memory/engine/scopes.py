@@ -1,4 +1,4 @@
-"""Scopes as a whole: made, listed, renamed, brought back from the archive, and one poured into another."""
+"""Managing scopes: create, list, rename, unarchive and merge."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from infinite_memory.store.base import Store
 from infinite_memory.store.copies import retry_while_away
 from infinite_memory.store.scope_cache import ScopeCache, check_name, is_global
 
-PAGE = 1000  # memories brought back at a time
+PAGE = 1000  # memories restored at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What pouring one scope into another moved."""
+    """Result of merging one scope into another."""
 
     source: Scope
     target: Scope
@@ -31,14 +31,14 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class ChangedScope:
-    """A scope as it is after a change, and as it was before."""
+    """A scope after a change, and before it."""
 
     scope: Scope
     was: Scope
 
     @property
     def outcome(self) -> str:
-        """What the change came to."""
+        """The outcome of the change."""
         same = (self.scope.name, self.scope.description) == (self.was.name, self.was.description)
         return "unchanged" if same else "updated"
 
@@ -50,14 +50,14 @@ class Scopes:
         self._access, self._store, self._index, self._scopes = access, store, index, scopes
 
     def find_by_id(self, scope_id: ScopeId) -> Scope | None:
-        """Return the scope of that id as it was last read, also one that is not seen: its id came from what is."""
+        """Return the cached scope with that id, even if it is not visible: the id comes from a visible memory."""
         return self._scopes.find_by_id(scope_id)
 
     async def create(self, name: str, description: str) -> Scope:
-        """Make a scope.
+        """Create a scope.
 
         Raises:
-            ScopeExistsError: one whose name folds to the same is there.
+            ScopeExistsError: a scope exists whose name folds to the same.
             InvalidRequestError: the name is reserved.
         """
         self._access.visibility.check_everything()
@@ -65,44 +65,44 @@ class Scopes:
         return await self._scopes.create(name, description)
 
     async def open(self, name: str) -> Scope:
-        """Return the scope of that name to store into, made if need be; waits for the database alone.
+        """Return the scope with that name to store into, created if necessary; waits only for the database.
 
         Raises:
-            ScopeArchivedError: it is archived.
+            ScopeArchivedError: the scope is archived.
         """
         self._access.check_scope(name)
         await self._index.connected()
         return await self._scopes.get_open(name, create=self._access.creates(wanted=True))
 
     async def find(self, name: str) -> Scope | None:
-        """Return the scope of that name, archived or not; None where there is none. Waits for the database alone."""
+        """Return the scope with that name, archived or not; None if there is none. Waits only for the database."""
         self._access.check_scope(name)
         await self._index.connected()
         return await self._scopes.find(name)
 
     async def list_all(self) -> list[Scope]:
-        """List every scope, archived ones too, oldest first."""
+        """Return every visible scope, archived ones too, oldest first."""
         await self._index.sidecar()
         await self._scopes.refresh()
         return [scope for scope in self._scopes.all() if self._access.allows_name(scope.name)]
 
     async def get(self, name: str) -> Scope:
-        """Return the scope of that name, archived or not.
+        """Return the scope with that name, archived or not.
 
         Raises:
-            ScopeNotFoundError: there is none; carries the nearest names.
+            ScopeNotFoundError: there is none; the error has similar names.
         """
         self._access.check_scope(name)
         await self._index.sidecar()
         return await self._scopes.get(name)
 
     async def refresh(self) -> None:
-        """Read the scopes again, which another process may have changed; waits for the database alone."""
+        """Reload the scopes, which another process may have changed; waits only for the database."""
         await self._index.connected()
         await self._scopes.refresh()
 
     async def find_by_ids(self, scope_ids: Sequence[ScopeId]) -> list[Scope]:
-        """Return those of the scopes that there are, in order; another process may have made one a moment ago."""
+        """Return the existing ones of the scopes, in order; reloads if one is unknown, as another process may have just created it."""
         if any(self._scopes.find_by_id(scope_id) is None for scope_id in scope_ids):
             await self._scopes.refresh()
         return [scope for scope_id in scope_ids if (scope := self._scopes.find_by_id(scope_id)) is not None]
@@ -110,13 +110,13 @@ class Scopes:
     async def change(
         self, name: str, new_name: str | None, description: str | None, *, agreed: Agreement | None = None
     ) -> ChangedScope:
-        """Rename or describe a scope; with *agreed* the one that a user was asked about.
+        """Rename or describe a scope; with *agreed* only the one that the user confirmed.
 
         Raises:
-            ChangedSinceAskedError: another has that name since then.
-            ScopeNotFoundError: there is none of that name.
+            ChangedSinceAskedError: another scope has that name now.
+            ScopeNotFoundError: there is no scope with that name.
             ScopeExistsError: another scope has the new name.
-            InvalidRequestError: the new name is reserved, or Global would lose its own.
+            InvalidRequestError: the new name is reserved, or Global would be renamed.
         """
         self._access.visibility.check_everything()
         await self._index.sidecar()
@@ -130,20 +130,20 @@ class Scopes:
                 raise InvalidRequestError("new_name", f"{scope.name} always exists and keeps its name")
         try:
             changed = await self._store.change_scope(scope.scope_id, name=new_name, description=description)
-        except ScopeNotFoundError:  # removed or merged at this moment; the store knows its id alone
+        except ScopeNotFoundError:  # removed or merged just now; the store's error has only the id
             raise ScopeNotFoundError(scope.name) from None
         finally:
             await self._scopes.refresh()
         return ChangedScope(changed, scope)
 
     async def merge(self, name: str, into: str, *, dry_run: bool = False, agreed: Agreement | None = None) -> Merged:
-        """Move every memory of a scope into another, and remove the emptied one; ids, times and revisions stay. With *agreed* they
-        are those that a user was asked about.
+        """Move every memory of a scope to another, and remove the empty one; ids, times and revisions stay. With *agreed* only the scopes
+        that the user confirmed.
 
         Raises:
-            ChangedSinceAskedError: others have those names since then.
+            ChangedSinceAskedError: other scopes have those names now.
             ScopeNotFoundError: one of them does not exist.
-            InvalidRequestError: they are the same, or it is Global that would go, or the target is archived.
+            InvalidRequestError: they are the same, Global would be removed, or the target is archived.
         """
         self._access.visibility.check_everything()
         await self._index.sidecar()
@@ -162,19 +162,19 @@ class Scopes:
             return Merged(source, target, await self._count(source))
         async with self._store.copies.exclusive():
             await self._check_still_open(source, target)
-            # Its memories are found in the one scope until they are found in the other, and so are those that came meanwhile.
+            # Memories, including those stored in the meantime, are found in the source scope until they are found in the target.
             moved = partial(self._index.scope_merged, source.scope_id, target.scope_id)
             count = await self._store.copies.merge_scopes(source.scope_id, target.scope_id, moved)
             await moved()
             await retry_while_away(lambda: self._store.drop_scope(source.scope_id))
             await retry_while_away(self._scopes.refresh)
-        await self._index.check()  # reads what moved from its new place: its revision, and its words
+        await self._index.check()  # re-reads the moved memories: their revision and text
         await self._index.scope_removed(source.scope_id)
         self._index.scopes_changed()
         return Merged(source, target, count)
 
     async def _check_still_open(self, source: Scope, target: Scope) -> None:
-        """Raise if another client removed, merged or archived one of two scopes while their merge waited for its turn."""
+        """Raise if another client removed or merged a scope, or archived the target, while the merge was waiting."""
         await retry_while_away(self._scopes.refresh)
         for scope in (source, target):
             if self._scopes.find_by_id(scope.scope_id) is None:
@@ -183,10 +183,10 @@ class Scopes:
             raise InvalidRequestError("into", f"{target.name!r} is archived; take it out first")
 
     async def count(self, name: str) -> int:
-        """Count all memories of a scope, archived or not, with those that are softly forgotten; reads none of them.
+        """Return the number of memories of a scope, archived or not, including soft-forgotten ones; reads none of them.
 
         Raises:
-            ScopeNotFoundError: there is none of that name.
+            ScopeNotFoundError: there is no scope with that name.
         """
         self._access.visibility.check_everything()
         return await self._count(await self._scopes.get(name))
@@ -197,14 +197,14 @@ class Scopes:
         return live + await self._store.count_deleted([scope.scope_id])
 
     async def restore(self, name: str, hidden_at: dt.datetime | None = None) -> tuple[Scope, int]:
-        """Take an archived scope out again, with all that was in it; of one that is not archived (Global never is), bring back
-        what was softly forgotten in it, with *hidden_at* at that instant alone (`ForgetResult`).
+        """Unarchive a scope with its memories; for one that is not archived (Global never is), restore its soft-forgotten memories, with
+        *hidden_at* only those forgotten at that instant (`ForgetResult`).
 
         Returns:
-            The scope, and how many memories are seen again by it.
+            The scope, and the number of memories that are visible again.
 
         Raises:
-            ScopeNotFoundError: there is none of that name.
+            ScopeNotFoundError: there is no scope with that name.
         """
         self._access.visibility.check_everything()
         sidecar = await self._index.sidecar()

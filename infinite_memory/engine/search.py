@@ -1,8 +1,8 @@
-"""One search: read the question, gather candidates from meaning and from words, rank them, read the best.
+"""One search: parse the question, gather candidates by vector and by keyword, rank them, read the best.
 
-Candidates come from meaning (the sidecar's vectors) and from words (the text index); what one of them found is also
-scored by the other, so that the order does not depend on how deep each looked. A hit whose document is gone is
-dropped, and the room is filled with the next one: the store is the truth.
+Candidates come from vectors (the sidecar) and from keywords (the text index); hits of one are also scored by the other, so that the
+order does not depend on the depth of each. A hit whose document is gone is dropped and replaced by the next one: the store is the
+source of truth.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PATIENCE_S = 1.0  # a hybrid question waits so long for an index that is being rebuilt, before the words alone answer it
-OVERFETCH = 8  # hits asked for beyond k, so that a few repeated texts need no second search
-CANDIDATES = 50  # candidates of each kind; 30 and all of them rank alike
-LONG_CHARS = 500  # where no vector tells how many windows a text has, one of more characters may have several
-RERANKED = 50  # candidates that a re-ranker, where one is set, reads again
-RERANKED_CHARS = 4000  # of each; a cross-encoder reads some 500 tokens
-GROWTH_FACTOR = 4  # factor by which the search grows when collapsing left room
-LONG_QUERY_CHARS = 1000  # a question from which on reading its words takes more than a few milliseconds
-IN_THREAD = 20_000  # memories from which on searching would hold up the loop
-FEW_CANDIDATES = 200  # that are gathered at once
+PATIENCE_S = 1.0  # how long a hybrid search waits for an index that is being rebuilt, before it falls back to keywords
+OVERFETCH = 8  # hits requested beyond k, so that a few repeated texts need no second search
+CANDIDATES = 50  # candidates of each kind; the ranking is the same with 30 and with all
+LONG_CHARS = 500  # without a vector, a longer text may have several windows
+RERANKED = 50  # candidates passed to a re-ranker, if one is configured
+RERANKED_CHARS = 4000  # of each; a cross-encoder reads about 500 tokens
+GROWTH_FACTOR = 4  # factor by which the search grows if collapsing left too few
+LONG_QUERY_CHARS = 1000  # parsing a longer question takes more than a few milliseconds
+IN_THREAD = 20_000  # above this many memories searching would block the event loop
+FEW_CANDIDATES = 200  # gathered without a thread
 
 _SHARES = {Mode.HYBRID: MEANING_SHARE, Mode.SEMANTIC: 1.0, Mode.TEXT: 0.0, Mode.FUZZY: 0.0}
 _SPELLINGS = {
@@ -61,7 +61,7 @@ _SPELLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Search(Sources):
-    """A question ready to be searched: what may be used of vectors and words is there."""
+    """A prepared search: vectors and keywords are set if they may be used."""
 
     note: str | None = None
     reading: Reading = READ
@@ -69,12 +69,11 @@ class Search(Sources):
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The best of a search, read; every candidate in order, with their scale, and every memory read.
+    """The best matches of a search; all candidates in order, with their scale, and the memories read.
 
-    ``exhausted`` where there are no more candidates, ``is_full`` where the texts that were read fill a reply, and those after them were
-    not read.
+    ``exhausted``: there are no more candidates; ``is_full``: the texts read fill a reply, and those after them were not read.
 
-    ``note`` tells why the re-ranker that is set was not used, ``rerank_scores`` what it gave.
+    ``note`` says why a configured re-ranker was not used; ``rerank_scores`` are its scores.
     """
 
     matches: list[Match]
@@ -88,7 +87,7 @@ class Ranked:
 
 
 class Searcher:
-    """Carries out searches over what one caller may see. Used from one event loop."""
+    """Searches the memories that one caller may see. Use from one event loop only."""
 
     def __init__(
         self, *, access: Access, store: Store, index: IndexSync, embeddings: EmbeddingService, names: EntityNames,
@@ -100,9 +99,9 @@ class Searcher:
     async def prepare(
         self, query: str, where: ScopedFilter, mode: Mode, spelling: Spelling | None = None
     ) -> tuple[tuple[Scope, ...], Search]:
-        """Resolve scopes, read the question's words and names, embed what is left of it.
+        """Resolve scopes, parse the question's words and names, and embed the rest of it.
 
-        While a lost sidecar is rebuilt the words alone are searched, where the mode allows it.
+        While a lost sidecar is rebuilt only keywords are searched, if the mode allows it.
         """
         notes: list[str] = []
         index = self._index
@@ -142,7 +141,7 @@ class Searcher:
         second = None if vector is None else await self._second_question(embedded, narrow, mode, notes)
         note = "; ".join(notes) or None
         reading = READ if vector is None else await self._embeddings.reading(embedded)
-        # What else there is must not show, not even by the gaps that it leaves between turns (`seen`).
+        # Other memories must not show, not even as gaps between turns (`seen`).
         uses_turns = mode is Mode.HYBRID and vector is not None and wording is not None and seen is None
         is_english = second is None or not second.is_foreign
         addressed = find_addressed(query) if uses_turns and is_english else None
@@ -152,7 +151,7 @@ class Searcher:
         )  # fmt: skip
 
     async def _choose_embedded(self, asked: ParsedQuery) -> str:
-        """Return the text that is embedded: words of another language are no slips of the language that the memories are in."""
+        """Return the text to embed: words of another language are not typos in the memories' language."""
         if asked.as_written != asked.embedded:
             [is_foreign] = await self._embeddings.find_foreign([asked.as_written])
             if is_foreign:
@@ -160,7 +159,7 @@ class Searcher:
         return asked.embedded
 
     async def _second_question(self, text: str, narrow: Filter, mode: Mode, notes: list[str]) -> SecondQuestion | None:
-        """Return the question in the second space, if it needs that; where that cannot be had, a note says what is left."""
+        """Return the question in the second space, if it needs that; if the space is unavailable, add a note on the fallback."""
         wait_s = self._settings.wait_s if mode is Mode.SEMANTIC else self._settings.model_wait_s
         try:
             return await self._index.second.read(text, narrow, wait_s)
@@ -169,7 +168,7 @@ class Searcher:
             return None
 
     async def _word_statistics(self, where: ScopedFilter, narrow: Filter) -> Filter | None:
-        """Return whose memories tell how rare words are and how they are spelt; None for everybody's, which is quicker."""
+        """Return the filter for the memories that word frequencies and spellings come from; None for all memories, which is faster."""
         if self._access.sees_everything:
             return narrow if where.is_apart else None
         if not self._access.visibility.conceals:
@@ -177,7 +176,7 @@ class Searcher:
         return (await self._access.resolve(ScopedFilter(None)))[1]
 
     async def _find_names(self, where: ScopedFilter, sidecar: VectorIndex) -> EntityIndex | EntityNames:
-        """Return the names by which a question is read: those in the tags, and none where they are to be concealed."""
+        """Return the names to parse a question with: those in the tags, or none if they have to be concealed."""
         if self._access.visibility.conceals:
             return EntityIndex(())
         await self._names.learn(sidecar)
@@ -186,7 +185,7 @@ class Searcher:
     async def find_answers(
         self, query: str, search: Search, k: int, beside: Sequence[MemoryId] = ()
     ) -> tuple[list[Match], Ranked]:
-        """Return the best *k* matches, those of equal texts as one, and what they were taken from; for *beside* see `find_ranked`."""
+        """Return the best *k* matches with equal texts collapsed, and the ranking that they are from; for *beside* see `find_ranked`."""
         wanted = k + OVERFETCH
         while True:
             ranked = await self.find_ranked(query, search, wanted, beside=beside)
@@ -206,12 +205,14 @@ class Searcher:
             return await embeddings.embed_query(text)
         if mode is Mode.HYBRID:
             return await embeddings.embed_query(text, settings.model_wait_s)
-        return await embeddings.embed_query(text) if embeddings.state == "ready" else None  # for the confidence only
+        return (
+            await embeddings.embed_query(text) if embeddings.state == "ready" else None
+        )  # used for the confidence only
 
     async def find_ranked(
         self, query: str, search: Search, wanted: int, *, beside: Sequence[MemoryId] = (), alone: bool = False
     ) -> Ranked:
-        """Rank the best *wanted* candidates and read them; in the same searches and the same reading also those of *beside*."""
+        """Rank and read the best *wanted* candidates, and in the same searches and read those of *beside*."""
         pool = max(CANDIDATES, 2 * wanted)
         candidates, exhausted = await self.maybe_in_thread(
             search.sidecar,
@@ -247,7 +248,7 @@ class Searcher:
         return Ranked(matches, ordered, scale, found, is_all, note, rerank_scores, is_full=looked_at < len(ids))
 
     async def with_windows(self, matches: Sequence[Match], search: Search) -> list[Match]:
-        """Add to long memories which stretch of them matched; only those are read with their vectors."""
+        """Add the matching window to long memories; only those are read with their vectors."""
         long = {
             match.memory.memory_id: match.memory.scope_id
             for match in matches
@@ -272,8 +273,8 @@ class Searcher:
         )
 
     async def maybe_in_thread(self, sidecar: VectorIndex, work: Callable[[], T], *, at_once: bool = True) -> T:
-        """Run *work*, in a thread where there are many memories, or where it is not *at_once* done."""
-        is_whole = sidecar is not self._index.partial  # of a part nobody knows yet how large the whole is
+        """Run *work*, in a thread if there are many memories, or if it is not *at_once* done."""
+        is_whole = sidecar is not self._index.partial  # the size of a partial index does not show that of the whole
         is_near = at_once and is_whole and not sidecar.is_remote
         if is_near and sum(sidecar.count_by_scope().values()) < IN_THREAD:
             return work()
@@ -281,21 +282,21 @@ class Searcher:
 
 
 def get_note(search: Search, ranked: Ranked) -> str | None:
-    """Return what could not be used of a search; None where everything was."""
+    """Return a note on what a search could not use; None if it used everything."""
     return "; ".join(one for one in (search.note, ranked.note) if one) or None
 
 
 def get_meaning_share(search: Search) -> float:
-    """Return what meaning weighs against words in a search."""
+    """Return the weight of vector scores against keyword scores in a search."""
     if search.mode is Mode.HYBRID and search.second is not None and search.second.is_foreign:
         return SECOND_MEANING_SHARE
     return _SHARES[search.mode] if search.vector is not None else 0.0
 
 
 def _judging(said: str, search: Search, *, alone: bool) -> Callable[[Candidate, MemoryRecord, int], float]:
-    """Return what tells how sure it is that a candidate, read and at its place, answers a question whose content hash is *said*.
+    """Return the confidence function: of a candidate, its memory and rank, for a question with content hash *said*.
 
-    With *alone* what was said beside it does not count.
+    With *alone* the turns next to it do not count.
     """
 
     def confidence(one: Candidate, memory: MemoryRecord, place: int) -> float:
@@ -317,8 +318,8 @@ def _judging(said: str, search: Search, *, alone: bool) -> Callable[[Candidate, 
 async def _reranked(
     reranker: Reranker, query: str, sure: Sequence[tuple[Candidate, float]], found: Mapping[MemoryId, MemoryRecord]
 ) -> tuple[list[tuple[Candidate, float]], dict[MemoryId, float]]:
-    """Put candidates in the order of a cross-encoder, and tell its scores. The confidences stay the same ones, and fall with the
-    new order."""
+    """Return candidates in the order of a cross-encoder, and its scores. The confidences are reassigned in descending order to the
+    new ranking."""
     texts = [found[one.memory_id].text[:RERANKED_CHARS] for one, _ in sure]
     scores = await asyncio.to_thread(reranker.scores, query, texts)
     ordered = sorted(zip(scores, (one for one, _ in sure), strict=True), key=lambda pair: -pair[0])
@@ -328,7 +329,7 @@ async def _reranked(
 
 
 def collapse(matches: Sequence[Match]) -> list[Match]:
-    """Make one match of those whose texts are equal after folding; the best stays and tells the others' times."""
+    """Collapse matches whose texts are equal after folding; the best one stays, with the others' times."""
     by_text: dict[str, list[Match]] = {}
     for match in matches:
         by_text.setdefault(match.memory.content_hash, []).append(match)
@@ -339,8 +340,8 @@ def collapse(matches: Sequence[Match]) -> list[Match]:
 
 
 def _get_other_times(first: Match, rest: Sequence[Match]) -> tuple[dt.datetime, ...]:
-    """Return when memories happened of which *first* says the same; a time that one took over from another, where that is among them
-    again (a merge was undone), counts once."""
+    """Return the times of the memories with the same text as *first*; a time taken over from a merged memory that is itself among them
+    again (the merge was undone) counts once."""
     own = [match.memory.occurred_at for match in rest]
     seen = {*own, first.memory.occurred_at}
     merged = (one for match in (first, *rest) for one in match.memory.occurrences if one not in seen)

@@ -1,7 +1,7 @@
-"""Which stretch of a long memory answers a question: the window that is near in meaning and has the question's words.
+"""The part of a long memory that answers a question: the window that is similar to it and has its words.
 
-Meaning alone tells badly among the windows of one text, since all of them are about its subject; the one with the words that were
-asked for is where a reader looks first.
+Similarity alone separates the windows of one text badly, because all of them are about its subject; readers look first at the one
+with the words of the question.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from infinite_memory.models import MemoryRecord, Window
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
-MAX_WINDOWS = 64  # windows, the nearest in meaning first, whose words are looked at: about 50,000 characters
+MAX_WINDOWS = 64  # windows whose words are compared, most similar first: about 50,000 characters
 
 
 def best_window(
     memory: MemoryRecord, vector: Vectors | None, words_share: Callable[[str], float] | None, meaning_share: float
 ) -> Window | None:
-    """Return the window of *memory* that answers best; None for a text of one window or without a vector.
+    """Return the window of *memory* that answers best; None for a text with one window or without a vector.
 
     Args:
         memory: Read with its vectors.
-        vector: The question's, float32 of shape ``(dim,)`` and unit length; None where the model is not there.
-        words_share: Tells which share of the question's words a text has, 0 to 1; None where words do not count.
-        meaning_share: What meaning weighs against words, 0 to 1.
+        vector: The question's, float32 of shape ``(dim,)`` and unit length; None if the model is unavailable.
+        words_share: Returns the share of the question's words that a text has, 0 to 1; None if words do not count.
+        meaning_share: The weight of similarity against words, 0 to 1.
     """
-    import numpy as np  # beside the index, never at the start of a process
+    import numpy as np  # lazy, like the index: never at process start
 
     if memory.embedding is None or len(windows := memory.embedding.windows) < 2:
         return None

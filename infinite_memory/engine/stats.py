@@ -1,4 +1,4 @@
-"""Figures of the whole memory, whether its parts work, and a hint where the model does not fit the memories' language."""
+"""Statistics of the memory, health of its parts, and a hint if the model does not fit the memories' language."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from infinite_memory.store.base import Store
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.store.set_aside import SetAsideDocument
 
-NEWEST = 200  # memories looked at for their language
+NEWEST = 200  # newest memories checked for their language
 TEXT_CHARS = 400  # characters of each
-MIN_COUNT = 20  # memories below which nothing is said
-FOREIGN_WORDS = 0.25  # share of words spelled out from which a memory counts as foreign
-MANY = 0.2  # share of such memories from which it is said
+MIN_COUNT = 20  # no hint below this many memories
+FOREIGN_WORDS = 0.25  # a memory counts as foreign above this share of words that the model's vocabulary lacks
+MANY = 0.2  # the hint is shown from this share of foreign memories
 
 
 @dataclass(frozen=True, slots=True)
 class SecondModelStats:
-    """The second model: its name, how it is ("off", "not needed", or as a model is), its space and the memories that lack a vector there.
+    """The second model: name, state ("off", "not needed", or that of a model), space, and the number of memories without a vector there.
 
-    ``problem`` says what is in its way; None where nothing is.
+    ``problem`` is the reason why it does not work; None if there is none.
     """
 
     name: str
@@ -45,7 +45,7 @@ class SecondModelStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Figures of the whole memory. Counts are of live memories in scopes that are not archived, unless named otherwise."""
+    """Statistics of the whole memory. Counts are of live memories in scopes that are not archived, unless named otherwise."""
 
     total: int
     by_scope: dict[str, int]
@@ -71,7 +71,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether each part works, with a word on each that does not; and the documents that are set aside."""
+    """Health of each part, "ok" or the problem; and the documents that are set aside."""
 
     mongodb: str
     model: str
@@ -80,13 +80,13 @@ class Health:
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether all parts work."""
         return (self.mongodb, self.model, self.sidecar) == ("ok", "ok", "ok")
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How the parts stand at this moment, without a look at the database. Counts are None until the index can be searched."""
+    """Current state of the parts, without querying the database. Counts are None until the index can be searched."""
 
     model: str
     prepared_percent: int | None
@@ -97,7 +97,7 @@ class State:
 
 
 class StatsService:
-    """Counts what a caller may see, and looks at the parts."""
+    """Counts what a caller may see, and checks the parts."""
 
     def __init__(
         self, *, access: Access, memories: Memories, maintenance: Maintenance, store: Store, index: IndexSync,
@@ -108,7 +108,7 @@ class StatsService:
         self._embeddings, self._config = embeddings, config
 
     async def state(self) -> State:
-        """Return how the parts stand; waits for nothing but an index on a server, whose counts are left out where it does not answer."""
+        """Return the state of the parts; waits only for an index on a server, whose counts are omitted if it does not answer."""
         embeddings, index = self._embeddings, self._index
         percent = embeddings.prepared_percent if embeddings.state == "preparing" else None
         try:
@@ -119,11 +119,11 @@ class StatsService:
 
     @property
     def pending_problem(self) -> str | None:
-        """Why memories wait for their vectors; None where none waits in vain."""
+        """Why memories cannot get their vectors; None if there is no problem."""
         return self._index.pending_problem
 
     async def collect(self) -> Stats:
-        """Count and measure. Counts come from the store, which is the truth; for who sees less than everything, of that alone."""
+        """Return the statistics. Counts come from the store, the source of truth; for restricted callers only of what they see."""
         whole = await self._collect()
         return whole if self._access.sees_everything else await self._narrow_to_seen(whole)
 
@@ -164,7 +164,7 @@ class StatsService:
         )
 
     async def _second(self) -> SecondModelStats:
-        """Return how the second model stands."""
+        """Return the state of the second model."""
         space = self._index.second
         missing = max(0, (await self._index.count() or 0) - space.count()) if space.is_active else 0
         problem = space.problem or space.embeddings.failure
@@ -173,7 +173,7 @@ class StatsService:
         )
 
     async def _narrow_to_seen(self, whole: Stats) -> Stats:
-        """Count what is seen; what is left of the whole memory's figures is about its parts."""
+        """Return the statistics of the visible memories; of the whole memory's only those about its parts are kept."""
         sidecar = await self._index.sidecar()
         scopes, narrow = await self._access.resolve(ScopedFilter(None))
         each = {one.name: dataclasses.replace(narrow, scope_ids=frozenset({one.scope_id})) for one in scopes}
@@ -188,7 +188,7 @@ class StatsService:
         )  # fmt: skip
 
     async def _language_hint(self) -> str | None:
-        """Look at the newest memories, where no second model reads them; see `language_hint`."""
+        """Check the newest memories, unless a second model reads them; see `language_hint`."""
         second = await self._second()
         if second.state != "off" and second.problem is None:
             return None
@@ -197,10 +197,10 @@ class StatsService:
         return language_hint(shares, self._config.embedding.model)
 
     async def health(self, *, look: bool = True) -> Health:
-        """Try each part; never raises.
+        """Check each part; never raises.
 
         Args:
-            look: Whether to look at documents too, which takes longer; for those who ask now and then.
+            look: Whether to check documents too, which takes longer; for infrequent callers.
         """
 
         async def tried(work: Awaitable[object]) -> str:
@@ -218,7 +218,7 @@ class StatsService:
         return Health(mongodb, model, sidecar, tuple(set_aside or ()))
 
     async def _quietly_looked(self) -> Sequence[SetAsideDocument] | None:
-        """List what is set aside, or None while the store cannot be read."""
+        """Return the documents that are set aside; None while the store cannot be read."""
         try:
             async with asyncio.timeout(FIRST_LOOK_S * 2):
                 return await self._maintenance.set_aside()
@@ -227,10 +227,10 @@ class StatsService:
 
 
 def language_hint(shares: Sequence[float | None], model: str) -> str | None:
-    """Return the hint for the statistics; None where there is nothing to say.
+    """Return the hint for the statistics; None if there is none.
 
     Args:
-        shares: For each memory looked at, the share of its words that the model's vocabulary lacks; None where it tells nothing.
+        shares: For each checked memory, the share of its words that are not in the model's vocabulary; None if undecidable.
     """
     told = [share for share in shares if share is not None]
     foreign = sum(share > FOREIGN_WORDS for share in told)

@@ -1,16 +1,16 @@
-"""Takes what is forgotten or edited out of the summaries that say it word for word.
+"""Removes forgotten or edited text from the summaries that quote it verbatim.
 
-A summary (`jobs.consolidation`) holds the most central turns of a conversation as they were said, a turn on lines of its own. Where one
-of them is forgotten or edited, its lines go from the summary in the same request, and nothing else of it: the other turns may be gone
-but for the summary. One that a model wrote says things in its own words, so it goes whole, as the turn does: hidden, or removed for good.
+A summary (`jobs.consolidation`) contains the most central turns of a conversation verbatim, each on its own lines. If one of them is
+forgotten or edited, its lines are removed from the summary in the same request, and nothing else: the summary may be all that is left of
+the other turns. A summary written by a model paraphrases, so it is removed whole, as the turn is: hidden, or permanently removed.
 
-Only what names the turn among its ``sources`` is touched, so that nobody who forgets a memory of their own changes what they do not see:
-ids cannot be chosen. A summary that names none (of an older version, or of a very long conversation that a model wrote of) is touched
-where it stands in the scope of the turn and is seen.
+Only summaries that list the turn in their ``sources`` are changed, so that forgetting one's own memory cannot change invisible ones:
+ids cannot be chosen. A summary without sources (of an older version, or by a model about a very long conversation) is changed if it
+is visible and in the turn's scope.
 
-Why a summary is known by its id: source, tag and metadata can be written by any client, and what looks like a summary would lose text
-and history with a turn that it names. The id is made of what is in its metadata (`id_keys.SUMMARY_OF`), and nobody makes one of another
-memory. Those of older versions, which lack that, have an id that begins with the end of the conversation, long before they were made.
+Why a summary is identified by its id: any client can write source, tag and metadata, and a memory that looks like a summary would lose
+text and history with a turn that it lists. The id is derived from its metadata (`id_keys.SUMMARY_OF`), and no other memory can have such
+an id. Older summaries lack that; their id starts with the end of the conversation, long before they were created.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ SUMMARY = "summary"
 """The source and tag of a summary."""
 
 WRITTEN_BY = "written_by"
-"""In the metadata of a summary: the model that wrote it; those of its own turns lack it."""
+"""Metadata key of the model that wrote a summary; extractive ones lack it."""
 
-MAX_SOURCES = 200  # a summary of a model names all that it read, if those are no more
+MAX_SOURCES = 200  # a summary by a model lists all turns it read, up to this many
 
 QUIET = dt.timedelta(days=30)
-"""A conversation is old, and gets a summary, when nothing was said in it for so long."""
+"""A conversation without turns for this long is old, and gets a summary."""
 
 BATCH = 100  # memories read at a time: each may be a megabyte
-TRIES = 20  # of a summary that others edit at the same moment
+TRIES = 20  # attempts to change a summary that others are editing
 
 
 class SummaryQuotes:
-    """Keeps summaries from saying what was forgotten."""
+    """Removes forgotten text from summaries."""
 
     def __init__(self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, clock: Clock) -> None:
         self._access, self._store, self._index, self._scopes, self._clock = access, store, index, scopes, clock
 
     async def cut(self, summaries: Iterable[MemoryRecord], located: Located, *, hard: bool) -> None:
-        """Take the texts of *located* out of *summaries*, live or hidden, that name them, and out of their earlier versions.
+        """Remove the texts of *located* from those *summaries*, live or hidden, that list them, and from their earlier versions.
 
-        One of which nothing is left is hidden, or with *hard* removed for good.
+        An empty summary is hidden, or with *hard* permanently removed.
 
         Raises:
-            StoreError: they could not be read or written; then nothing else must be either.
+            StoreError: a summary could not be read or written; the caller must not change anything then.
         """
         for summary in summaries:
             if is_summary(summary):
@@ -69,7 +69,7 @@ class SummaryQuotes:
                 await self._cut(summary, turns, hard=hard)
 
     async def cut_unnamed(self, located: Located, *, hard: bool) -> None:
-        """Take the texts of *located* out of those summaries of their conversations, in their scopes, that name no turns; as in `cut`."""
+        """Remove the texts of *located* from summaries without sources of their conversations, in their scopes; as in `cut`."""
         every = frozenset(scope.scope_id for scope in self._scopes.all())
         where = Filter(scope_ids=every, tag_keys=frozenset({SUMMARY}))
         sidecar = await self._index.sidecar()
@@ -102,7 +102,7 @@ class SummaryQuotes:
             try:
                 await self._cut_one(summary, turns, hard=hard)
                 return
-            except MemoryChangedError:  # somebody edits it at this moment
+            except MemoryChangedError:  # edited just now
                 located = {memory.memory_id: memory.scope_id}
                 summary = (await self._store.fetch(located, deleted=None)).get(memory.memory_id)
 
@@ -122,7 +122,7 @@ class SummaryQuotes:
                 await self._index.on_written([stored])
 
     async def _remove_versions(self, memory_id: MemoryId, turns: Sequence[str]) -> None:
-        """Remove those earlier versions that say one of *turns*."""
+        """Remove earlier versions that contain one of *turns*."""
         before: int | None = None
         while (page := await self._store.get_revisions(memory_id, before)).revisions:
             saying = [
@@ -147,7 +147,7 @@ class SummaryQuotes:
 
 
 def is_summary(memory: MemoryRecord) -> bool:
-    """True if `jobs.consolidation` made a memory, whatever it says by now."""
+    """True if a memory was created by `jobs.consolidation`, whatever its current text."""
     if SUMMARY_OF in memory.metadata or SOURCES in memory.metadata:
         return is_summary_of(memory.memory_id, memory.metadata.get(SUMMARY_OF))
     ended_at = memory.occurred_at
@@ -163,7 +163,7 @@ def _says(text: str, turns: Iterable[str]) -> bool:
 
 
 def get_sources(quoting: MemoryRecord) -> tuple[MemoryId, ...]:
-    """Return the memories that a digest or a summary quotes; none of a memory that names none."""
+    """Return the ids of the memories that a digest or summary quotes; empty if it lists none."""
     named = quoting.metadata.get(SOURCES)
     return tuple(MemoryId(one) for one in named if isinstance(one, str)) if isinstance(named, list | tuple) else ()
 
@@ -171,8 +171,8 @@ def get_sources(quoting: MemoryRecord) -> tuple[MemoryId, ...]:
 def without_turns(text: str, turns: Iterable[str]) -> str:
     """Return *text* without the lines that are one of *turns*, each of which may be several lines.
 
-    A line begins and ends with a mark of its own here, so that one pass over the text takes out all that is said in a turn, twice in a
-    row too; it takes as long as the text and the turn together are long.
+    Each line gets its own start and end marker, so that a single pass per turn removes every occurrence, even two in a row, in time
+    linear in the lengths of text and turn.
     """
     framed = _framed(text)
     for turn in turns:

@@ -1,14 +1,13 @@
-"""What a conversation says for one of its turns: what was said just before and after it, and what else of the conversation fits.
+"""Evidence for a turn from its conversation: the turns just before and after it, and other matching turns.
 
-A question is often answered by a turn that has few of its words: the words stand in the turn before ("Where did you go?") or after, and
-other turns of the same conversation speak of it too. Pages, as assistants write them, stand for themselves: they take no words from
-beside them and lend none. Where a user and an assistant spoke, a question goes to what the user said, unless it asks what the
-assistant did ("what did you recommend?"). Only candidates of the search speak for each other. Memories of no conversation are ordered
-as if this were not there.
+A question is often answered by a turn with few of its words: they are in the turn before ("Where did you go?") or after, and other turns
+of the same conversation are about it too. Long texts, as assistants write them, neither use nor provide neighbouring words. Between a
+user and an assistant, a question is about what the user said, unless it asks what the assistant did ("what did you recommend?"). Only
+candidates of the search support each other. Memories without a conversation are ranked as if this did not exist.
 
-The weights are a logistic fit, each listed answer against all other candidates of its question, to a public set of conversations; a fit
-to the others orders those of a conversation alike. `scripts/bench order` fits and judges again. `ADDRESSED` stands in a plateau of another
-set, of chats with an assistant: half and twice as much give the same recall@10 within .003.
+The weights are a logistic regression, each listed answer against all other candidates of its question, fitted to a public set of
+conversations; leaving out one conversation gives the same order for it. `scripts/bench order` repeats fit and evaluation. `ADDRESSED`
+is on a plateau of another set, of chats with an assistant: half or twice the value change recall@10 by at most .003.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from typing import NamedTuple
 from infinite_memory.index.base import Neighbours
 from infinite_memory.models import MemoryId
 
-# On the scale on which the best words, and the best nearness and words together, have about 1; half and twice as much are alike.
-BEFORE = 0.1  # of the words of the turn before
-AFTER = 0.15  # of the words of the turn after
-CONVERSATION = 0.3  # of the best other candidate of the conversation
-ADDRESSED = 0.15  # for a turn of the one whom the question asks about, of a user and an assistant
+# On a scale where the best keyword score, and the best combined score, are about 1; half or twice these values perform alike.
+BEFORE = 0.1  # of the keyword score of the turn before
+AFTER = 0.15  # of the keyword score of the turn after
+CONVERSATION = 0.3  # of the score of the best other candidate in the conversation
+ADDRESSED = 0.15  # for a turn of the speaker whom the question asks about, user or assistant
 
-MAX_TURNS = 5000  # of a conversation: a longer one is about everything, and takes milliseconds to put in order
-SPEAKING = 50  # candidates nearest in meaning, and as many by words, speak for others, however many are looked at
+MAX_TURNS = 5000  # of a conversation: a longer one is about everything, and takes milliseconds to sort
+SPEAKING = 50  # the best candidates by vector, and as many by keyword, support others, whatever the pool size
 
 
-USER, ASSISTANT = "user", "assistant"  # speakers, as hooks and the public sets name them
+USER, ASSISTANT = "user", "assistant"  # speakers, as named by hooks and public data sets
 
 _SAY = "advise|answer|explain|give|list|mention|offer|outline|propose|provide|recommend|say|show|suggest|tell|write"
 _SAID = (
@@ -50,7 +49,7 @@ _BY_MEANING, _BY_WORDS, _BY_SCORE = (attrgetter(name, "memory_id") for name in (
 
 
 class Spoken(NamedTuple):
-    """A candidate of a conversation: its place there, and what speaks for it alone, each on the scale of the search."""
+    """A candidate in a conversation: its position there, and its own scores on the scale of the search."""
 
     memory_id: MemoryId
     turn: Neighbours
@@ -62,8 +61,8 @@ class Spoken(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What the turns before and after a candidate have of the words, how good the best other candidate of its conversation is, and 1
-    where the question asks about its speaker."""
+    """Keyword scores of the turns before and after a candidate, the score of the best other candidate in its conversation, and 1 if the
+    question asks about its speaker."""
 
     before: float
     after: float
@@ -72,20 +71,20 @@ class Evidence(NamedTuple):
 
     @property
     def lift(self) -> float:
-        """What this adds to a score."""
+        """The boost that this adds to a score."""
         beside = BEFORE * self.before + AFTER * self.after
         return beside + CONVERSATION * self.conversation + ADDRESSED * self.addressed
 
 
 def find_addressed(question: str) -> str | None:
-    """Return which of `USER` and `ASSISTANT` an English question asks about; None where it says "you" and does not ask what was said."""
+    """Return which of `USER` and `ASSISTANT` an English question asks about; None if it says "you" but does not ask what was said."""
     if _ASKS_ASSISTANT.search(question):
         return ASSISTANT
     return None if _SAYS_YOU.search(question) else USER
 
 
 def find_evidence(candidates: Sequence[Spoken]) -> dict[MemoryId, Evidence]:
-    """Return what their conversations say for *candidates*."""
+    """Return the evidence from their conversations for *candidates*."""
     speaking = {
         candidate.memory_id: candidate
         for by in (_BY_MEANING, _BY_WORDS)

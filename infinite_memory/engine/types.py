@@ -1,4 +1,4 @@
-"""The values that callers hand to the engine and get back from it."""
+"""Values that callers pass to the engine and get back."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from infinite_memory.models import Filter, Match, MemoryDetails, MemoryId, Memor
 if TYPE_CHECKING:
     from infinite_memory.engine.explanation import Explanation
 
-MAX_REPORTED_IDS = 1000  # a scope of a million is not answered with a million ids, nor read to be counted
+MAX_REPORTED_IDS = 1000  # a scope with a million memories is not reported with a million ids, nor read to be counted
 
 Progress = Callable[[int, int], None]
-"""Takes how much of long work is done, of how much; 0 where nobody knows how much there is."""
+"""Called with the number done and the total; 0 if the total is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewMemory(MemoryDetails):
-    """A memory that is to be stored. ``scope`` is a name; ``occurred_at`` None means now.
+    """A memory to store. ``scope`` is a name; ``occurred_at`` None means now.
 
-    ``memory_id`` None means a new one; a contract whose clients choose ids gives one that is computed from theirs.
+    ``memory_id`` None means a new id; contracts whose clients choose ids derive it from theirs.
     """
 
     text: str
@@ -39,10 +39,10 @@ class NewMemory(MemoryDetails):
 
 @dataclass(frozen=True, slots=True)
 class MemoryUpdate(MemoryDetails):
-    """What is to change of a stored memory; None leaves a part as it is, ``metadata`` keys set to None go.
+    """Changes to a stored memory; None leaves a part unchanged, ``metadata`` keys set to None are removed.
 
-    ``whole_metadata`` takes the place of all metadata, nulls in it included. ``no_longer`` names parts (type, confidence) that are
-    taken away where they are what the memory's metadata says under the same name.
+    ``whole_metadata`` replaces all metadata, nulls included. ``no_longer`` names parts (type, confidence) to clear if they equal the
+    metadata entry of the same name.
     """
 
     text: str | None = None
@@ -57,9 +57,9 @@ class MemoryUpdate(MemoryDetails):
 
 @dataclass(frozen=True, slots=True)
 class StoreResult:
-    """A memory as it was stored. ``pending`` tells that its embedding is still to be made, and why.
+    """A stored memory. ``pending`` is the reason why it is not embedded yet, None if it is.
 
-    ``is_changed`` is False where an update said what the memory says already, and nothing was written.
+    ``is_changed`` is False if an update had no effect and nothing was written.
     """
 
     memory: MemoryRecord
@@ -70,7 +70,7 @@ class StoreResult:
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """A memory that is live again, or was all along: then ``is_restored`` is False."""
+    """A restored memory; ``is_restored`` is False if it was live already."""
 
     memory: MemoryRecord
     is_restored: bool
@@ -78,9 +78,9 @@ class RestoreResult:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """Ranked hits, best first, and the scopes that were searched. ``note`` tells what could not be used, and why.
+    """Ranked hits, best first, and the scopes that were searched. ``note`` says what could not be used, and why.
 
-    ``explanations`` are those of the hits, where they were asked for.
+    ``explanations`` are those of the hits, if requested.
     """
 
     matches: tuple[Match, ...]
@@ -90,7 +90,7 @@ class RecallResult:
 
 
 class Mode(enum.Enum):
-    """What a recall goes by. All of them know typing slips but ``text``, which takes words as they are."""
+    """Search mode of a recall. All modes tolerate typos except ``text``, which matches words as written."""
 
     HYBRID = "hybrid"
     SEMANTIC = "semantic"
@@ -100,7 +100,7 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryPage:
-    """A page of memories in the order that was asked for. ``note`` says what it may lack, where the index is behind."""
+    """A page of memories in the requested order. ``note`` says what may be missing if the index is behind."""
 
     memories: tuple[MemoryRecord, ...]
     total: int
@@ -110,7 +110,7 @@ class MemoryPage:
 
 
 class ForgetMode(enum.Enum):
-    """How far forgetting goes: hidden until it is restored, or removed for good."""
+    """Soft: hidden until restored; hard: permanently removed."""
 
     SOFT = "soft"
     HARD = "hard"
@@ -118,9 +118,9 @@ class ForgetMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ForgetTarget:
-    """What is to be forgotten; the parts that are given narrow (AND), at least one is.
+    """What to forget; the given parts, at least one, are combined with AND.
 
-    A target of ``scope`` alone is the scope itself. ``most_texts`` is of how many a dry run tells the text.
+    A target with only ``scope`` means the scope itself. ``most_texts`` limits the number of texts in a dry run.
     """
 
     memory_id: MemoryId | None = None
@@ -134,9 +134,9 @@ class ForgetTarget:
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """What was forgotten, or would be. ``removed_scope`` is set when the scope itself went (or was archived).
+    """What was forgotten, or would be. ``removed_scope`` is set if the scope itself was removed or archived.
 
-    ``hidden_at`` is when memories were hidden. ``doubles`` are those that were not named, but hidden as merged into one that was.
+    ``hidden_at`` is when memories were hidden. ``doubles`` are hidden memories outside the target that were merged into one of it.
     """
 
     memory_ids: tuple[MemoryId, ...]
@@ -151,8 +151,8 @@ class ForgetResult:
 class ScopedFilter:
     """A filter as callers know it: scopes by name. ``scopes`` None means every scope that is not archived.
 
-    With ``lenient`` a scope that does not exist (any more) is left out instead of being an error. With ``is_apart`` a search knows the
-    words and names of what passes and nothing else, so that it tells nothing about other memories.
+    With ``lenient`` a missing scope is ignored instead of being an error. With ``is_apart`` a search uses word statistics and names of
+    the matching memories only, so that it reveals nothing about others.
     """
 
     scopes: tuple[str, ...] | None = None

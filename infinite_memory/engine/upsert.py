@@ -1,9 +1,8 @@
-"""Storing by content: what is the same by type, source and structured content is one memory, however often it is saved.
+"""Upsert by content: equal type, source and structured content make one memory, however often it is stored.
 
-The id of such a memory is made from its scope and a keyed hash of its content (`id_keys`), so of two processes that save the same
-thing at the same moment one adds it and the other meets it: tags are united, the higher confidence is kept, nothing is lost and no
-unique index is needed. A memory whose content was changed since keeps its id; the old content, saved again, then gets the next id of its
-hash.
+The id of such a memory is derived from its scope and a keyed hash of its content (`id_keys`), so if two processes store the same
+content concurrently one inserts it and the other finds it: tags are united, the higher confidence is kept, nothing is lost and no
+unique index is needed. A memory whose content was changed keeps its id; the old content, stored again, gets the next id of its hash.
 """
 
 from __future__ import annotations
@@ -36,30 +35,30 @@ from infinite_memory.store.id_keys import IdKeys
 from infinite_memory.store.scope_cache import ScopeCache
 
 Locks = weakref.WeakValueDictionary[MemoryId, asyncio.Lock]
-"""Of the memories that are being saved by their content."""
+"""Locks of the memories being upserted, by id."""
 
-_TRIES = 20  # a memory that other processes change at the same moment is read and merged again this often
-_EXACT = 2.0**53  # up to here a float that is whole is that integer
+_TRIES = 20  # attempts to read and merge a memory that other processes are changing
+_EXACT = 2.0**53  # integral floats up to this equal the integer exactly
 
 
 class UpsertOutcome(enum.Enum):
     """What saving did."""
 
     STORED = "stored"
-    UPDATED = "updated"  # tags or confidence changed, or it was forgotten and is live again
-    DUPLICATE = "duplicate"  # all of it was known; only the time of the last save changed
+    UPDATED = "updated"  # tags or confidence changed, or it was forgotten and is restored
+    DUPLICATE = "duplicate"  # nothing new; only the update time changed
 
 
 @dataclass(frozen=True, slots=True)
 class Upserted:
-    """The memory as it now stands, and what saving did."""
+    """The memory after the upsert, and its outcome."""
 
     kept: StoreResult
     outcome: UpsertOutcome
 
 
 def content_key(type_: str | None, source: str, content: Any) -> str:
-    """Hash type, source and content; the order of keys does not count, at any depth, and 1.0 is 1. SHA-256 in hexadecimal."""
+    """Return a hash of type, source and content, as SHA-256 in hexadecimal; key order is ignored at any depth, and 1.0 equals 1."""
     whole = {"type": type_, "source": source, "content": _canonical(content)}
     text = json.dumps(whole, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -76,7 +75,7 @@ def _canonical(value: Any) -> Any:
 
 
 class Upserts:
-    """Stores by content."""
+    """Stores memories by content."""
 
     def __init__(
         self, *, access: Access, store: Store, index: IndexSync, scopes: ScopeCache, records: RecordMaker,
@@ -86,16 +85,16 @@ class Upserts:
         self._records, self._clock, self._locks = records, clock, locks
 
     async def upsert(self, draft: NewMemory, *, create_scope: bool = True) -> Upserted:
-        """Store a memory with structured content, or merge it into the one of the same type, source and content.
+        """Store a memory with structured content, or merge it into the one with the same type, source and content.
 
-        Merging unites the tags, keeps the higher confidence, refreshes ``updated_at`` and changes nothing else. A memory that was
-        softly forgotten is live again.
+        Merging unites the tags, keeps the higher confidence, updates ``updated_at`` and changes nothing else. A soft-forgotten memory is
+        restored.
 
         Raises:
-            ScopeNotFoundError: the scope does not exist and was not to be made.
+            ScopeNotFoundError: the scope does not exist and is not to be created.
             ScopeArchivedError: the scope is archived.
-            LimitExceededError: united there are more tags than a memory may have; nothing was changed.
-            StoreUnavailableError: nothing was stored, as far as is known.
+            LimitExceededError: the united tags exceed the limit of a memory; nothing was changed.
+            StoreUnavailableError: probably nothing was stored.
         """
         self._access.visibility.check_everything()
         await self._index.sidecar()
@@ -109,7 +108,7 @@ class Upserts:
                     done = await self._try_upsert(draft, scope, key, keys)
                 except (
                     ScopeNotFoundError
-                ):  # removed or merged at this moment, nothing was stored: another may have the name
+                ):  # removed or merged just now, nothing was stored: another scope may have the name
                     done = None
             if done is not None:
                 return done
@@ -117,7 +116,7 @@ class Upserts:
         raise StoreError("this memory is being saved by others all the time; try again")
 
     async def _try_upsert(self, draft: NewMemory, scope: Scope, key: str, keys: IdKeys) -> Upserted | None:
-        """Store or merge once; None when another process was faster."""
+        """Store or merge once; None if another process was faster."""
         free: MemoryId | None = None
         for number in itertools.count():
             ids = keys.ids(_format_place(scope.scope_id, key, number))
@@ -128,9 +127,11 @@ class Upserts:
                 if memories[memory_id].deleted_at is None:
                     return await self._merge(memories[memory_id], draft, scope)
                 await self._store.undelete({memory_id: scope.scope_id})
-                again = await self._try_upsert(draft, scope, key, keys)  # as it is now
+                again = await self._try_upsert(draft, scope, key, keys)  # with its current state
                 return again and dataclasses.replace(again, outcome=UpsertOutcome.UPDATED)
-            moved = await self._store.find_moved([one for one in ids if one not in memories])  # they keep their ids
+            moved = await self._store.find_moved(
+                [one for one in ids if one not in memories]
+            )  # moved memories keep their ids
             if free is None and ids[0] not in memories and ids[0] not in moved:
                 free = ids[0]
             if free is not None and not memories and not moved:
@@ -167,7 +168,7 @@ class Upserts:
 
 
 def _united(tags: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
-    """Put tags together, each once and as it was first written."""
+    """Return the united tags, each once and as first written."""
     united: dict[str, str] = {}
     for tag in (*tags, *more):
         united.setdefault(fold(tag), tag)
@@ -179,5 +180,5 @@ def _get_key(memory: MemoryRecord) -> str:
 
 
 def _format_place(scope_id: ScopeId, key: str, number: int) -> str:
-    """Name what an id is made from; 96 bits of its hash do not meet by chance."""
+    """Return the content that an id is derived from; its 96-bit hash has no accidental collisions."""
     return f"{scope_id}/{key}/{number}"

@@ -1,4 +1,4 @@
-"""Counts which memories are answers, so that pruning knows what is of use. Kept in memory, written now and then."""
+"""Counts how often memories are recalled, so that pruning keeps useful ones. Buffered in memory, written periodically."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from infinite_memory.store.base import Store
 
 log = logging.getLogger(__name__)
 
-WRITE_EVERY_S = 30.0  # one write for many answers; what a crash loses of it is no harm
-MAX_KEPT = 20_000  # memories counted before they are written at once
+WRITE_EVERY_S = 30.0  # one write for many recalls; losing some in a crash is harmless
+MAX_KEPT = 20_000  # memories counted before an immediate write
 
 
 class UsageCounter:
-    """The counts that are not yet written. Used from one event loop."""
+    """The counts not yet written. Use from one event loop only."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
@@ -28,23 +28,23 @@ class UsageCounter:
         self._writing: asyncio.Task[None] | None = None
 
     def record(self, memories: Iterable[MemoryRecord]) -> None:
-        """Count memories that were answers."""
+        """Count recalled memories."""
         for memory in memories:
             _, count = self._counts.get(memory.memory_id, (memory.scope_id, 0))
             self._counts[memory.memory_id] = memory.scope_id, count + 1
         rested = time.monotonic() - self._written_at > WRITE_EVERY_S
         idle = self._writing is None or self._writing.done()
         if self._counts and idle and (rested or len(self._counts) > MAX_KEPT):
-            self._writing = asyncio.create_task(self.write(), name="uses")  # nobody waits for it
+            self._writing = asyncio.create_task(self.write(), name="uses")  # runs in the background
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining counts."""
         if self._writing is not None:
             await asyncio.gather(self._writing, return_exceptions=True)
         await self.write()
 
     async def write(self) -> None:
-        """Write what was counted; what cannot be written is forgotten, for it is worth no error."""
+        """Write the counts; on failure they are dropped, because they do not justify an error."""
         counts, self._counts = self._counts, {}
         self._written_at = time.monotonic()
         if not counts:

@@ -1,8 +1,8 @@
-"""Who may see and change what, as a value: which scopes, whose memories in them, and what may be written there.
+"""What a caller may see and change, as a value: which scopes, whose memories in them, and what may be written.
 
-Every use case of the engine asks it (`engine/access.py` applies it to the store and the index), so what it does not allow is denied
-whatever field, filter, cursor or id a request comes with. `Visibility()` allows nothing; each of its parts opens something. HTTP
-tokens, Laravel's callers and AgentMem's users are values of it.
+Every use case of the engine checks it (`engine/access.py` applies it to the store and the index), so anything it does not allow is
+denied, whatever field, filter, cursor or id a request has. `Visibility()` allows nothing; each attribute grants something. HTTP tokens,
+Laravel's callers and AgentMem's users have such values.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NOTHING: frozenset[MemoryId] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class OwnerRule:
-    """Allows owners whose entry *name* is one of ``values``; None among these stands for owners without that entry.
+    """Allows owners whose entry *name* is one of ``values``; None among these means owners without that entry.
 
-    With ``is_folded`` the case of letters does not count; ``values`` are folded then.
+    With ``is_folded`` the comparison ignores case; ``values`` are folded then.
     """
 
     name: str
@@ -32,7 +32,7 @@ class OwnerRule:
 
     @classmethod
     def equals(cls, name: str, value: str) -> OwnerRule:
-        """Return the rule that *name* is *value*, letter for letter."""
+        """Return the rule that *name* equals *value* exactly."""
         return cls(name, frozenset({value}))
 
     def allows(self, owners: Mapping[str, str]) -> bool:
@@ -42,32 +42,32 @@ class OwnerRule:
 
 
 OwnerRules = tuple[OwnerRule, ...]
-"""Rules that hold together."""
+"""Rules combined with AND."""
 
 ANYBODYS: tuple[OwnerRules, ...] = ((),)
-"""Whoever owns a memory."""
+"""Memories of any owner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visibility:
-    """What somebody may see and change. The default allows nothing.
+    """What a caller may see and change. The default allows nothing.
 
     Attributes:
-        sees_everything: Allows all; the other attributes do not count then.
-        scope_names: Scopes that are seen, by the names that they have now.
-        scope_ids: Scopes that are seen, whatever they are called now.
-        owners: Whose memories are seen: those of owners that pass all rules of one of these alternatives.
-        hidden_statuses: Memories of these states are not seen.
-        source: The source that memories seen here have, and by which a search is narrowed before it ranks; None for any.
+        sees_everything: Allows everything; the other attributes are ignored then.
+        scope_names: Visible scopes, by their current names.
+        scope_ids: Visible scopes, whatever their names.
+        owners: Owners of the visible memories: those that pass all rules of one of these alternatives.
+        hidden_statuses: Memories with these statuses are not visible.
+        source: The source of all visible memories, by which searches are filtered before ranking; None for any.
         filtered_owners: Names of the owners that ``source`` implies.
-        unlisted_statuses: Memories of these states are in no search that goes by `exact_owners`.
-        other_sources: Sources beside ``source`` that a memory may be changed to.
+        unlisted_statuses: Memories with these statuses are excluded from searches by `exact_owners`.
+        other_sources: Sources besides ``source`` that a memory may be changed to.
         types: Types that a memory may be changed to; None for any.
-        creates_scopes: Whether a scope that is seen and not there yet is made when something is stored into it.
-        agents_of: The user whose agents are listed and made here; None for nobody's, or everybody's where everything is seen.
-        described: Whose memories these are, in words for messages.
-        conceals: Whether nothing of the rest may be noticed, neither names nor how rare a word is. False for who may see the rest
-            and did not ask for it.
+        creates_scopes: Whether storing into a visible but missing scope creates it.
+        agents_of: The user whose agents can be listed and registered; None for no user's, or all if everything is visible.
+        described: Description of these memories for messages.
+        conceals: Whether the rest must leave no trace, such as names or word frequencies. False for callers that may see the rest but
+            did not ask for it.
     """
 
     sees_everything: bool = False
@@ -85,10 +85,10 @@ class Visibility:
     described: str = "nobody"
     conceals: bool = True
 
-    # what is read
+    # reading
 
     def allows_scope(self, scope: Scope) -> bool:
-        """True if *scope* is seen."""
+        """True if *scope* is visible."""
         return (
             self.sees_everything
             or scope.scope_id in self.scope_ids
@@ -96,15 +96,15 @@ class Visibility:
         )
 
     def allows_owners(self, owners: Mapping[str, str]) -> bool:
-        """True if a memory of these owners, in a scope that is seen, may be seen too."""
+        """True if a memory with these owners, in a visible scope, may be visible too."""
         return self.sees_everything or any(all(rule.allows(owners) for rule in rules) for rules in self.owners)
 
     def allows(self, memory: MemoryRecord) -> bool:
-        """True if a memory, live or hidden, in a scope that is seen, is seen too."""
+        """True if a memory, live or hidden, in a visible scope, is visible too."""
         return self.sees_everything or (memory.status not in self.hidden_statuses and self.allows_owners(memory.owners))
 
     def narrow(self, where: Filter) -> Filter:
-        """Return what of a filter is seen, as far as filters can say it; `allows` says the rest."""
+        """Return a filter narrowed to what is visible, as far as filters can express it; `allows` checks the rest."""
         if self.sees_everything or self.source is None:
             return where
         if where.source not in (None, self.source):
@@ -113,7 +113,7 @@ class Visibility:
 
     @property
     def exact_owners(self) -> Mapping[str, str]:
-        """The owners that every memory seen here has, by name; empty where more than equality decides."""
+        """The owners that every visible memory has, by name; empty if visibility depends on more than equality."""
         if len(self.owners) != 1:
             return {}
         exact: dict[str, str] = {}
@@ -126,25 +126,25 @@ class Visibility:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether `narrow` alone lets through what is seen, so that no owner has to be looked up."""
+        """Whether `narrow` alone is exact, so that no owner has to be looked up."""
         return {rule.name for rules in self.owners for rule in rules} <= self.filtered_owners
 
-    # what is written
+    # writing
 
     def check_everything(self) -> None:
-        """Raise where less than everything is seen: for what cannot be done to a part.
+        """Raise for restricted callers: for operations on the whole memory only.
 
         Raises:
-            ForbiddenError: less is seen.
+            ForbiddenError: the caller is restricted.
         """
         if not self.sees_everything:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")
 
     def check_new(self, memory: NewMemory) -> None:
-        """Refuse to store what would not be seen, in a scope that is.
+        """Raise if a new memory in a visible scope would not be visible.
 
         Raises:
-            ForbiddenError: its owners or its source are others.
+            ForbiddenError: it has other owners or another source.
         """
         if self.sees_everything:
             return
@@ -152,10 +152,10 @@ class Visibility:
             raise ForbiddenError(f"only memories of {self.described} are stored here")
 
     def check_agent(self, agent: Agent) -> None:
-        """Refuse to make an agent of a user who is not seen.
+        """Raise if an agent belongs to an invisible user.
 
         Raises:
-            ForbiddenError: it is one.
+            ForbiddenError: the user is not visible.
         """
         if self.agents_of is None:
             self.check_everything()
@@ -163,7 +163,7 @@ class Visibility:
             raise ForbiddenError(f"only agents of {self.described} are made here")
 
     def check_update(self, changes: MemoryUpdate) -> None:
-        """Refuse a change that would take a memory out of sight, or out of the types that are known here.
+        """Raise if a change would make a memory invisible, or give it a type that is not allowed.
 
         Raises:
             InvalidRequestError: it would.
@@ -180,4 +180,4 @@ class Visibility:
 
 
 EVERYTHING = Visibility(sees_everything=True, owners=ANYBODYS, conceals=False)
-"""What the owner of the memory sees."""
+"""Visibility of the owner of the memory."""

@@ -49,7 +49,7 @@ def make_message(client: str, name: str, data: bytes, environ: Mapping[str, str]
     Args:
         client: The assistant.
         name: Its name for the event.
-            data: Its standard input for the hook.
+        data: Its standard input for the hook.
         environ: Its environment.
 
     Raises:
@@ -83,10 +83,10 @@ def read_event(client: str, name: str, fields: Json) -> Json:
     Args:
         client: The assistant.
         name: Its name for the event.
-            fields: The event, parsed from standard input.
+        fields: The event, parsed from standard input.
 
-        Raises:
-            ValueError: the event names no session.
+    Raises:
+        ValueError: the event names no session.
     """
     if client == CURSOR:
         return _of_cursor(name, fields)
