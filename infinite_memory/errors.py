@@ -116,9 +116,9 @@ class InvalidRequestError(InfiniteMemoryError):
 
     code = "invalid_request"
 
-    def __init__(self, field: str, problem: str) -> None:
+    def __init__(self, field: str, problem: str, *, name: str = "") -> None:
         super().__init__(f"{field}: {problem}" if field else problem)
-        self.field = field
+        self.field, self.problem, self.name = field, problem, name  # the name that may not be given to anything
 
     @classmethod
     def invalid_value(cls, field: str, value: object, expected: str) -> InvalidRequestError:
@@ -136,9 +136,8 @@ def check_printable(name: str, field: str) -> None:
         InvalidRequestError: it contains a control character or a line break.
     """
     if re.search(_CONTROLS, name):
-        raise InvalidRequestError(
-            field, f"{truncated_repr(name)} holds a control character or a line break; a name has none"
-        )
+        problem = f"{truncated_repr(name)} holds a control character or a line break; a name has none"
+        raise InvalidRequestError(field, problem, name=name)
 
 
 class ChangedSinceAskedError(InvalidRequestError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from infinite_memory.contracts.base import Reply
@@ -108,7 +109,10 @@ async def store_memory(call: CommandContext) -> Reply:
 async def store(call: CommandContext) -> StoreResult:
     """Store what a `store_memory` request says."""
     draft = await check_fields(dict(call.fields.inner("metadata").free), lambda: _draft(call, call.fields))
-    return await call.engine.memories.store(draft, create_scope=call.session.auto_create)
+    try:
+        return await call.engine.memories.store(draft.new, create_scope=call.session.auto_create)
+    except InvalidRequestError as exc:
+        raise _as_asked(exc, [draft]) from exc
 
 
 @TABLE.command(
@@ -123,14 +127,19 @@ async def store_memories(call: CommandContext) -> Reply:
     own; one bad entry spoils no other, unless `atomic` is true."""
     entries = call.fields["memories"]
     drafts = await in_thread(lambda: _drafts(call, entries)) if len(entries) > FEW_ENTRIES else _drafts(call, entries)
-    good = [draft for draft in drafts if isinstance(draft, NewMemory)]
+    good = [draft for draft in drafts if isinstance(draft, _Draft)]
+    new = [draft.new for draft in good]
     done: list[StoreResult | InfiniteMemoryError] = []
     if call.fields.flag("atomic"):
-        done += await call.engine.memories.store_all(good, create_scope=call.session.auto_create)
+        try:
+            done += await call.engine.memories.store_all(new, create_scope=call.session.auto_create)
+        except InvalidRequestError as exc:
+            raise _as_asked(exc, good) from exc
     elif good:
-        done += await call.engine.memories.store_each(good, create_scope=call.session.auto_create)
-    taken = iter(done)
-    results = [next(taken) if isinstance(draft, NewMemory) else draft for draft in drafts]
+        done += await call.engine.memories.store_each(new, create_scope=call.session.auto_create)
+    pairs = zip(done, good, strict=True)
+    taken = (_as_asked(one, [draft]) if isinstance(one, InvalidRequestError) else one for one, draft in pairs)
+    results = [next(taken) if isinstance(draft, _Draft) else draft for draft in drafts]
     stored = sum(isinstance(result, StoreResult) for result in results)
     return {
         "stored": stored,
@@ -241,9 +250,23 @@ def older_revisions(page: RevisionPage) -> Reply:
     return {"older_revisions": page.older, "note": note}
 
 
-def _drafts(call: CommandContext, entries: Sequence[Any]) -> list[NewMemory | InfiniteMemoryError]:
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A memory to store, and what the request calls the field of its scope."""
+
+    new: NewMemory
+    scope_field: str
+
+
+def _as_asked(problem: InvalidRequestError, drafts: Sequence[_Draft]) -> InvalidRequestError:
+    """Return the refusal of a new scope's name under the field in which the request has that name; any other as it is."""
+    fields = [draft.scope_field for draft in drafts if draft.new.scope == problem.name]
+    return InvalidRequestError(fields[0], problem.problem, name=problem.name) if fields else problem
+
+
+def _drafts(call: CommandContext, entries: Sequence[Any]) -> list[_Draft | InfiniteMemoryError]:
     """Check entries; in the place of a bad one stands its error, which is raised where all must be good."""
-    drafts: list[NewMemory | InfiniteMemoryError] = []
+    drafts: list[_Draft | InfiniteMemoryError] = []
     for index, entry in enumerate(entries):
         try:
             drafts.append(_entry(call, entry, f"memories[{index}]"))
@@ -254,19 +277,20 @@ def _drafts(call: CommandContext, entries: Sequence[Any]) -> list[NewMemory | In
     return drafts
 
 
-def _entry(call: CommandContext, entry: Any, path: str) -> NewMemory:
+def _entry(call: CommandContext, entry: Any, path: str) -> _Draft:
     if not isinstance(entry, dict):
         raise InvalidRequestError.invalid_value(path, entry, "an object with `content`")
     return _draft(call, parse_fields(STORE_FIELDS, entry, path, call.checking))
 
 
-def _draft(call: CommandContext, fields: Fields) -> NewMemory:
+def _draft(call: CommandContext, fields: Fields) -> _Draft:
     meta = fields.inner("metadata")
     metadata = _free(meta)
     _check_metadata(metadata, call, meta.path)
     scope = _one_of(fields["scope"], meta["scope"], "scope", fold) or call.session.active_scope
-    check_name(scope, fields.at("scope") if "scope" in fields else meta.at("scope"))
-    return NewMemory(
+    scope_field = meta.at("scope") if "scope" in meta and "scope" not in fields else fields.at("scope")
+    check_name(scope, scope_field)
+    new = NewMemory(
         text=fields.text("content"),
         scope=scope,
         source=meta.find_text("source") or "conversation",
@@ -275,6 +299,7 @@ def _draft(call: CommandContext, fields: Fields) -> NewMemory:
         metadata=metadata,
         **_details(meta),
     )
+    return _Draft(new, scope_field)
 
 
 def _one_of(top: Any, inner: Any, name: str, same: Any = lambda value: value) -> Any:

@@ -443,3 +443,24 @@ def test_a_name_with_nul_in_it_is_nobody_elses_memory(open_memory: Open) -> None
             assert kept["memory"]["text"] == "hello\0my Private Word"
 
     run(look())
+
+
+def test_a_refused_name_of_a_scope_is_named_by_the_field_that_has_it(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            entries: list[Json] = [
+                {"content": "tea", "metadata": {"scope": "a\nb"}},
+                {"content": "tea", "scope": "a\nb"},
+                {"content": "tea", "metadata": {"scope": "House"}},
+                {"content": "tea", "metadata": {"scope": "c\nd"}},
+            ]
+            wanted = ["metadata.scope", "scope", None, "metadata.scope"]
+            alone = [await memory.ask("store_memory", **entry) for entry in entries]
+            assert [one["error"].split(": ")[0] if "error" in one else None for one in alone] == wanted
+            wanted = [field and f"memories[{index}].{field}" for index, field in enumerate(wanted)]
+            together = (await memory.ask("store_memories", memories=entries))["results"]
+            assert [one["error"].split(": ")[0] if "error" in one else None for one in together] == wanted
+            refused = await memory.ask("store_memories", memories=entries[2:], atomic=True)
+            assert refused["error"].startswith("memories[1].metadata.scope: 'c\\nd' holds a control character")
+
+    run(look())
