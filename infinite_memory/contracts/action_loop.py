@@ -1,7 +1,7 @@
-"""A contract by lines: ``{"action": NAME, ...}`` in, one flat reply out, from the contract's table.
+"""The action loop of a contract: ``{"action": NAME, ...}`` in, one flat reply out, driven by the contract's table.
 
-`ActionLoop.handle` is the whole of it: find the command, check its fields, run it, map what failed. Nothing that a client
-sends ends the process, and nothing but a fault of ours answers INTERNAL_ERROR.
+`ActionLoop.handle` does everything: find the command, validate its fields, run it, map errors. Nothing that a client
+sends ends the process, and only an internal error answers INTERNAL_ERROR.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _ENVELOPE = (
 
 
 class ActionLoop(Generic[CallT]):
-    """One client's conversation with the engine. Requests are handled one after another."""
+    """One client's session with the engine. Requests are handled sequentially."""
 
     def __init__(self, table: Table[CallT], engine: OpenEngine, session: ClientSession) -> None:
         self._table, self._engine, self.session = table, engine, session
 
     async def engine(self) -> Engine:
-        """Return the engine, once it is there."""
+        """Return the engine, waiting until it is ready."""
         return await self._engine()
 
     async def handle(self, request: Json, progress: Progress | None = None) -> Reply:
-        """Answer one request, and tell *progress*, else the session's, of long work; never raises but for cancellation."""
+        """Answer one request, reporting long work to *progress* or else the session's; never raises except on cancellation."""
         envelope = {"request_id": request["request_id"]} if request.get("request_id") is not None else {}
         checking = ValidationContext(self.session.limits, self.session.zone)
         try:
@@ -60,15 +60,15 @@ class ActionLoop(Generic[CallT]):
         return reply | envelope
 
     def refuse(self, exc: InfiniteMemoryError) -> Reply:
-        """Return the reply to what failed; also for lines that are no request at all."""
+        """Return the reply to an error; also for lines that are not requests."""
         return {"status": "ERROR"} | failure(exc, in_full=self.session.is_local)
 
     def effect(self, request: Json) -> Effect:
-        """Return what a request does, for a session that is cut short."""
+        """Return the effect of a request, for a session that is cut short."""
         return self._table.effect(request.get("action"))
 
     async def run(self, request: Json, checking: ValidationContext, progress: Progress) -> Reply:
-        """Answer one request; its warnings are left in *checking*.
+        """Answer one request; its warnings are collected in *checking*.
 
         Raises:
             InfiniteMemoryError: it failed.
@@ -78,10 +78,10 @@ class ActionLoop(Generic[CallT]):
         return await self.execute(command, fields, checking, progress)
 
     def check(self, command: Command[CallT], request: Mapping[str, Any], checking: ValidationContext) -> Fields:
-        """Return the checked fields of a request to *command*.
+        """Return the validated fields of a request to *command*.
 
         Raises:
-            InvalidRequestError: a field is missing or wrong, or unknown to a command that destroys or replaces.
+            InvalidRequestError: a field is missing or invalid, or unknown to a command that destroys or replaces.
         """
         strict = checking.with_strict(command.is_strict(request))
         return parse_fields((*_ENVELOPE, *command.fields), request, "", strict)
@@ -89,7 +89,7 @@ class ActionLoop(Generic[CallT]):
     async def execute(
         self, command: Command[CallT], fields: Fields, checking: ValidationContext, progress: Progress
     ) -> Reply:
-        """Run a command whose fields are checked; the contract knows what its commands are given."""
+        """Run a command with validated fields; the contract builds the command's context."""
         raise NotImplementedError
 
 
@@ -110,7 +110,7 @@ def find_command(table: Table[CallT], action: Any) -> Command[CallT]:
     """Return the command that a request names.
 
     Raises:
-        InvalidRequestError: it names none; says which it may have meant.
+        InvalidRequestError: there is no such command; suggests similar names.
     """
     listing = '{"action": "help"} lists the commands' if table.find("help") else f"known: {', '.join(table.names())}"
     if not isinstance(action, str):

@@ -1,7 +1,7 @@
-"""What a contract's table is made of: commands that own their fields.
+"""The building blocks of a contract's table: commands that own their fields.
 
-The table is the only description of a command: requests are checked by it, and help, JSON Schemas, the reference and the
-MCP tools are read from it. Rules that all contracts share live in `fields`; what only one contract says lives in its own file.
+The table is the only description of a command: it validates requests, and help, JSON Schemas, the reference and the
+MCP tools are generated from it. Rules shared by all contracts are in `fields`; those of one contract in its own package.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ CallT = TypeVar("CallT")
 
 
 class Effect(enum.Enum):
-    """What becomes of a request whose client takes it back or is gone.
+    """What happens to a request whose client cancels it or disconnects.
 
-    ``READS`` is stopped. ``WRITES`` is finished, for half a write would help nobody. ``LONG`` is finished when its client is gone, and
-    stopped where it can be left as it is when the client takes it back or the process has to end.
+    ``READS`` is cancelled. ``WRITES`` is completed, as half a write helps nobody. ``LONG`` is completed when its client disconnects, and
+    stopped at a safe point when the client cancels it or the process has to exit.
     """
 
     READS = enum.auto()
@@ -33,11 +33,11 @@ class Effect(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command(Generic[CallT]):
-    """One row of a contract's table. ``run`` gets the call and answers with the reply's fields.
+    """One row of a contract's table. ``run`` gets the call and returns the reply's fields.
 
-    The hints mean what MCP's annotations mean: ``read_only`` changes nothing, ``destructive`` may remove what is there,
-    ``idempotent`` has no further effect when repeated with the same fields. An ``offline`` command needs no engine.
-    ``replaces`` tells for a command that is not destructive in general whether a request of these fields replaces what is there.
+    The hints mean the same as MCP's annotations: ``read_only`` changes nothing, ``destructive`` may remove existing data,
+    ``idempotent`` has no further effect if repeated with the same fields. An ``offline`` command needs no engine.
+    ``replaces`` says, for a command that is not destructive in general, whether a request with these fields replaces existing data.
     """
 
     name: str
@@ -52,19 +52,19 @@ class Command(Generic[CallT]):
     replaces: Callable[[Mapping[str, Any]], bool] | None = None
 
     def is_strict(self, given: Mapping[str, Any]) -> bool:
-        """True if unknown fields of the request *given* are refused instead of ignored with a warning."""
+        """True if unknown fields of the request *given* are rejected instead of ignored with a warning."""
         return self.destructive or (self.replaces is not None and self.replaces(given))
 
     def check(self, given: Mapping[str, Any], checking: ValidationContext) -> Fields:
-        """Return the checked fields of a request.
+        """Return the validated fields of a request.
 
         Raises:
-            InvalidRequestError: a field is missing or wrong, or unknown to a command that destroys or replaces.
+            InvalidRequestError: a field is missing or invalid, or unknown to a command that destroys or replaces.
         """
         return parse_fields(self.fields, given, "", checking.with_strict(self.is_strict(given)))
 
     def schema(self) -> Json:
-        """Describe the command's fields as JSON Schema."""
+        """Return the JSON Schema of the command's fields."""
         return object_schema(self.fields)
 
 
@@ -82,16 +82,16 @@ class Table(Generic[CallT]):
         return list(self._commands)
 
     def find(self, name: str) -> Command[CallT] | None:
-        """Return the command of that name, letter for letter, or None."""
+        """Return the command of exactly that name, or None."""
         return self._commands.get(name)
 
     def effect(self, name: object) -> Effect:
-        """Return what the command of that name does; an unknown one does nothing."""
+        """Return the effect of the command of that name; an unknown one has none."""
         command = self._commands.get(name) if isinstance(name, str) else None
         return Effect.READS if command is None or command.read_only else Effect.WRITES
 
     def nearest(self, name: str) -> list[str]:
-        """List the names that *name* may have been meant for."""
+        """Return the names similar to *name*."""
         return difflib.get_close_matches(name[:100], list(self._commands), n=2)
 
     def command(
@@ -102,7 +102,7 @@ class Table(Generic[CallT]):
         replaces: Callable[[Mapping[str, Any]], bool] | None = None,
         **hints: bool,
     ) -> Callable[[Callable[[CallT], Awaitable[Reply]]], Callable[[CallT], Awaitable[Reply]]]:
-        """Enter a handler into the table; its docstring is what help and tools say about it."""
+        """Register a handler in the table; its docstring becomes its description in help and tools."""
 
         def enter(run: Callable[[CallT], Awaitable[Reply]]) -> Callable[[CallT], Awaitable[Reply]]:
             about = " ".join((run.__doc__ or "").split())

@@ -1,6 +1,6 @@
-"""Earlier versions of a memory as `get_memory` gives them: which one it is, and what makes the memory say that again.
+"""Earlier versions of a memory in the reply of `get_memory`: finding one, and the update that restores it.
 
-For the page and the command line, which both take a change back; that is a change like any other, and its scope stays.
+For the page and the command line, which both undo changes; an undo is a change like any other, and keeps the scope.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from typing import Any
 Json = dict[str, Any]
 
 FIELDS = ("title", "speaker", "conversation_id", "source", "importance", "timestamp")
-"""What a memory may say beside its text, its tags and what is free in its metadata."""
+"""Fields of a memory other than its text, tags and free metadata."""
 
 
 def find_version(found: Json, revision: int) -> Json | None:
-    """Return the version that had *revision*; None where the reply has none."""
+    """Return the version with *revision*; None if it is not in the reply."""
     return next((version for version in found["revisions"] if version["revision"] == revision), None)
 
 
 def was_changed_since(found: Json, revision: int) -> bool:
-    """Return whether the memory says something else by now than the version that came after *revision*.
+    """True if the memory differs from the version that followed *revision*.
 
-    A move makes a version, too, which says the same.
+    A move also creates a version, with the same content.
     """
     later = [version for version in found["revisions"] if version["revision"] > revision]
     return any(build_changes(version, found["memory"]) for version in later)
 
 
 def build_changes(old: Json, memory: Json) -> Json:
-    """Return what `update_memory` has to change so that a memory says what an earlier version said; {} where nothing differs.
+    """Return the fields for `update_memory` that restore an earlier version; {} if nothing differs.
 
-    A field that the version did not have stays, for none can be taken away.
+    A field that the version did not have stays, as fields cannot be removed.
     """
     changes: Json = {} if old["text"] == memory["text"] else {"content": old["text"]}
     if old["tags"] != memory["tags"]:

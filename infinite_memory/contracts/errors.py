@@ -1,6 +1,6 @@
-"""One table of errors: ours, and what each contract and HTTP calls them.
+"""The table of errors: ours, and their codes in each contract and in HTTP.
 
-A row holds for its error and all that are narrower, where no row of theirs says otherwise; what no row names is a fault of ours.
+A row applies to its error and all its subclasses without a row of their own; an error without any row is internal.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ NOT_FOUND, UNAVAILABLE = -32004, -32001  # of the Laravel contract's document
 
 
 class Codes(NamedTuple):
-    """What one of our errors is called, None where a wider error's row says so.
+    """The codes of one of our errors, None if a base class's row applies.
 
-    ``native`` is also for contracts without codes of their own by lines, ``rpc`` for those by MCP; ``http`` is a status.
+    ``native`` is also for contracts without action loop codes of their own, ``rpc`` for those without MCP codes; ``http`` is a status.
     """
 
     native: str | None = None
@@ -85,17 +85,17 @@ def _find(exc: InfiniteMemoryError, column: Column) -> str | int | None:
 
 
 def get_code(exc: InfiniteMemoryError, column: Column) -> str:
-    """Return what *exc* is called in a column of names."""
+    """Return the name of *exc* in a column of names."""
     return str(_find(exc, column))
 
 
 def get_number(exc: InfiniteMemoryError, column: Column) -> int:
-    """Return what *exc* is called in a column of numbers."""
+    """Return the number of *exc* in a column of numbers."""
     number = _find(exc, column)
     assert isinstance(number, int), column
     return number
 
 
 def failure(exc: InfiniteMemoryError, *, in_full: bool = False) -> dict[str, str]:
-    """Return ``error`` and ``error_code`` of a reply by lines; *in_full* with whole paths, to the user of this machine."""
+    """Return ``error`` and ``error_code`` of an action loop reply; *in_full* with whole paths, for the user of this machine."""
     return {"error": exc.in_full() if in_full else str(exc), "error_code": get_code(exc, Column.NATIVE)}

@@ -1,6 +1,6 @@
-"""The kinds of fields: texts, numbers, choices, tags, instants, and objects and lists of others.
+"""The types of fields: texts, numbers, choices, tags, instants, and objects and lists of others.
 
-Each takes what clients really send (the text "5" is the number 5) and refuses all else with the field's name.
+Each accepts what clients really send (the text "5" is the number 5) and rejects everything else with the field's name.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from infinite_memory.normalization import is_blank
 from infinite_memory.settings import LimitsSettings
 from infinite_memory.time_expressions.instants import is_day, parse_day_or_instant, parse_instant
 
-REPEATED_TAGS = 20  # entries of a list for each tag that is allowed
-LAST_DAY = "9999-12-31"  # no day follows it; as the end of a range it means that there is none
+REPEATED_TAGS = 20  # maximum number of list entries for each allowed tag
+LAST_DAY = "9999-12-31"  # no day follows it; as the end of a range it means open-ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextField(Field):
-    """Text as it came. ``limit`` names the setting under ``limits`` that bounds it; ``blank`` allows nothing but blanks.
+    """Unmodified text. ``limit`` names the setting under ``limits`` that bounds it; ``blank`` allows white space only.
 
-    With ``blank_is_absent`` a blank text counts as not given.
+    With ``blank_is_absent`` a blank text counts as missing.
     """
 
     limit: str | None = None
@@ -63,7 +63,7 @@ class TextField(Field):
 
 
 def check_limit(limit: str, value: str, path: str, limits: LimitsSettings) -> None:
-    """Refuse a text above ``limits.<limit>``, whose name tells whether bytes or characters count.
+    """Reject a text above ``limits.<limit>``, whose name says whether bytes or characters count.
 
     Raises:
         LimitExceededError: it is longer.
@@ -75,7 +75,7 @@ def check_limit(limit: str, value: str, path: str, limits: LimitsSettings) -> No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameField(Field):
-    """A name of 1 to ``max_chars`` characters after trimming: a scope's, say. With ``new`` it may become one: no control characters."""
+    """A name of 1 to ``max_chars`` characters after stripping: a scope's, say. With ``new`` it may be created: no control characters."""
 
     max_chars: int = 256
     new: bool = False
@@ -98,7 +98,7 @@ class NameField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegerField(Field):
-    """A whole number from ``low`` to ``high``; "5" and 5.0 are 5. ``limit`` names a setting that lowers ``high``."""
+    """An integer from ``low`` to ``high``; "5" and 5.0 are 5. ``limit`` names a setting that lowers ``high``."""
 
     low: int
     high: int
@@ -112,7 +112,7 @@ class IntegerField(Field):
         return int(number)
 
     def expected(self, high: int) -> str:
-        """Return what an error says was expected."""
+        """Return what was expected, for an error message."""
         return f"a whole number from {self.low:,} to {high:,}"
 
     def schema(self) -> Json:
@@ -159,7 +159,7 @@ class FlagField(Field):
         return value
 
     def is_empty(self, value: Any, checking: ValidationContext) -> bool:
-        # An empty `dry_run` of a command that destroys is no word for going on.
+        # An empty `dry_run` of a destructive command is not a confirmation.
         return value == "" and not checking.strict
 
     def schema(self) -> Json:
@@ -168,12 +168,12 @@ class FlagField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceField(Field):
-    """One member of an enum, by its value, letter for letter."""
+    """A member of an enum, by its exact value."""
 
     choices: type[enum.Enum]
 
     def is_empty(self, value: Any, checking: ValidationContext) -> bool:
-        """True if *value* is "" where nothing is destroyed: there a default would decide what becomes of memories."""
+        """True if *value* is "" and the command is not destructive: there a default would decide what happens to memories."""
         return Field.is_empty(self, value, checking) and not checking.strict
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> enum.Enum:
@@ -207,7 +207,7 @@ class ChoicesField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagsField(Field):
-    """Tags: a list, a comma-separated text, or a JSON list in a text; trimmed, without blanks and repetitions."""
+    """Tags: a list, a comma-separated text, or a JSON list in a text; stripped, without empty and duplicate ones."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> tuple[str, ...]:
         if isinstance(value, str):
@@ -227,12 +227,12 @@ class TagsField(Field):
             if tag in seen:
                 continue
             seen.add(tag)
-            if any("\ud800" <= one <= "\udfff" for one in tag):  # JSON in a text may bring one in
+            if any("\ud800" <= one <= "\udfff" for one in tag):  # JSON in a text may contain one
                 raise InvalidRequestError.invalid_value(f"{path}[{at}]", tag, "a text: it holds an unpaired surrogate")
             check_limit("tag_chars", tag.strip(), f"{path}[{at}]", checking.limits)
             if not is_blank(tag):
                 tags.setdefault(fold(tag), tag.strip())
-            if len(tags) > checking.limits.tags:  # not at the end: a line has room for a million
+            if len(tags) > checking.limits.tags:  # checked early: a line may have a million
                 raise LimitExceededError(path, len(listed), checking.limits.tags, "tags")
         return tuple(tags.values())
 
@@ -241,10 +241,10 @@ class TagsField(Field):
 
 
 def check_tags_size(path: str, count: int, allowed: int) -> None:
-    """Refuse a list of tags that is far too long before it is read: repetitions and blanks do not count, but take their time.
+    """Reject a list of tags that is far too long before parsing it: duplicates and empty ones do not count, but take time.
 
     Raises:
-        LimitExceededError: *count* is more than `REPEATED_TAGS` times what is allowed.
+        LimitExceededError: *count* is more than `REPEATED_TAGS` times the limit.
     """
     if count > REPEATED_TAGS * allowed:
         raise LimitExceededError(path, count, allowed, "tags")
@@ -257,13 +257,13 @@ def _tag_list(value: Any) -> Any:
         try:
             return json.loads(value)
         except (ValueError, RecursionError):
-            pass  # a tag may begin with a bracket
+            pass  # a tag may start with a bracket
     return value.split(",")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstantField(Field):
-    """An instant, RFC 3339; without an offset it is read in the user's zone, a date alone is its midnight there."""
+    """An instant, RFC 3339; without an offset it is in the user's time zone, a date alone is midnight there."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> dt.datetime:
         if not isinstance(value, str):
@@ -281,18 +281,18 @@ class InstantField(Field):
 
 @dataclass(frozen=True, slots=True)
 class NamedRange(TimeRange):
-    """A stretch of time whose last instant was named: it lies inside, so the half-open end is a millisecond later."""
+    """A time range with an inclusive last instant, so the half-open end is a millisecond later."""
 
     @property
     def last(self) -> dt.datetime:
-        """The instant that was named."""
+        """The inclusive last instant."""
         assert self.end is not None
         return self.end - MILLISECOND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeRangeField(Field):
-    """``{"from": ..., "to": ...}``, either end may lack; both ends are inside, a date alone is the whole day."""
+    """``{"from": ..., "to": ...}``, either end may be missing; both ends are inclusive, a date alone is the whole day."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> TimeRange | None:
         value = read_json_text(value, dict, path, checking)
@@ -304,7 +304,7 @@ class TimeRangeField(Field):
         checking.warnings += ignored_fields(others, ("from", "to"), f"{path}.")
         if all(
             one in ("", None) for one in value.values()
-        ):  # one end alone left blank is a slip that would widen the range unseen
+        ):  # one empty end is a mistake that would silently widen the range
             return None
         start = self._end(value.get("from"), f"{path}.from", checking, upper=False)
         end = self._end(value.get("to"), f"{path}.to", checking, upper=True)
@@ -331,7 +331,7 @@ class TimeRangeField(Field):
             raise InvalidRequestError(path, str(exc)) from None
         try:
             return instant + MILLISECOND if upper and not is_day(value) else instant
-        except OverflowError:  # the last instant there is
+        except OverflowError:  # the last representable instant
             return None
 
     def schema(self) -> Json:
@@ -341,7 +341,7 @@ class TimeRangeField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyField(Field):
-    """Any JSON value, kept as it is."""
+    """Any JSON value, unmodified."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> Any:
         return value
@@ -352,7 +352,7 @@ class AnyField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectField(Field):
-    """An object with fields of its own; with ``free`` other keys are kept, else named in a warning or, in a strict check, refused."""
+    """An object with its own fields; with ``free`` other keys are kept, else reported in a warning or, in a strict check, rejected."""
 
     fields: tuple[Field, ...]
     free: bool = False
@@ -377,7 +377,7 @@ class ObjectField(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListField(Field):
-    """A list of raw values, 1 to ``most`` of them; each is checked by whoever reads it, so that one bad entry spoils no other."""
+    """A list of 1 to ``most`` raw values; each is validated by the caller, so that one bad entry does not fail the others."""
 
     item: tuple[Field, ...]
     most: int

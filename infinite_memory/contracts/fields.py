@@ -1,7 +1,7 @@
-"""The fields of a request: how one is described and checked, and an object of them once they are.
+"""The fields of a request: their description and validation, and the object of validated fields.
 
-Rules that all contracts share live here: null, and "" for an optional field, mean "not given"; unknown fields are named in a warning,
-and refused by commands that destroy or replace. What values a field takes is the business of its kind (`kinds`).
+Rules shared by all contracts are here: null, and "" for an optional field, mean "missing"; unknown fields are reported in a warning,
+and rejected by commands that destroy or replace. Which values a field accepts depends on its type (`field_types`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from infinite_memory.settings import LimitsSettings
 Json = dict[str, Any]
 
 MAX_NAMED = 50
-"""Unknown fields of one object that get a warning each: a line has room for a million, and each takes 20 microseconds."""
+"""Unknown fields of one object that get a warning each: a line may have a million, and each takes 20 microseconds."""
 
 
 @dataclass(slots=True)
 class ValidationContext:
-    """What checking a request needs to know, and the warnings it gathers.
+    """The settings for validating a request, and the warnings it collects.
 
-    ``strict`` refuses unknown fields at every depth: a command that destroys or replaces must not be carried out without the ``dry_run``
-    or ``limit`` that somebody believed it to have.
+    ``strict`` rejects unknown fields at every depth: a command that destroys or replaces must not run without the ``dry_run``
+    or ``limit`` that the client meant to set.
     """
 
     limits: LimitsSettings
@@ -39,18 +39,18 @@ class ValidationContext:
     strict: bool = False
 
     def with_strict(self, strict: bool) -> ValidationContext:
-        """Return the same rules with *strict*; the warnings are shared."""
+        """Return the same settings with *strict*; the warnings are shared."""
         return dataclasses.replace(self, strict=strict)
 
     def without_warnings(self) -> ValidationContext:
-        """Return the same rules with a list of warnings that nobody reads."""
+        """Return the same settings with a list of warnings that is discarded."""
         return dataclasses.replace(self, warnings=[])
 
 
 class Fields:
-    """The checked fields of one object of a request; a field that was not given has its default.
+    """The validated fields of one object of a request; a missing field has its default.
 
-    ``empty`` names the fields that came as "" and count as not given.
+    ``empty`` names the fields that were "" and count as missing.
     """
 
     def __init__(
@@ -69,41 +69,41 @@ class Fields:
         return (name for name, value in self._values.items() if value is not None)
 
     def at(self, name: str) -> str:
-        """Write the path of a field as the client sees it."""
+        """Return the path of a field as the client sees it."""
         return f"{self.path}.{name}" if self.path else name
 
     def text(self, name: str) -> str:
-        """Return a text that is there (required, or with a default)."""
+        """Return a text that must be present (required, or with a default)."""
         value = self._values[name]
         assert isinstance(value, str), name
         return value
 
     def find_text(self, name: str) -> str | None:
-        """Return a text, or None when it was not given."""
+        """Return a text, or None if it is missing."""
         return self.text(name) if name in self else None
 
     def integer(self, name: str) -> int:
-        """Return a whole number that is there."""
+        """Return an integer that must be present."""
         value = self._values[name]
         assert isinstance(value, int), name
         return value
 
     def find_number(self, name: str) -> float | None:
-        """Return a number, or None when it was not given."""
+        """Return a number, or None if it is missing."""
         return float(self._values[name]) if name in self else None
 
     def flag(self, name: str) -> bool:
-        """Return a truth value; False when it has no default and was not given."""
+        """Return a boolean; False if it is missing and has no default."""
         return bool(self._values[name])
 
     def find_instant(self, name: str) -> dt.datetime | None:
-        """Return an instant in UTC, or None when it was not given."""
+        """Return an instant in UTC, or None if it is missing."""
         value = self._values[name]
         assert value is None or isinstance(value, dt.datetime), name
         return value
 
     def inner(self, name: str) -> Fields:
-        """Return the fields of an object; an object that was not given has none of them."""
+        """Return the fields of an object; a missing object has none."""
         value = self._values[name]
         assert isinstance(value, Fields), name
         return value
@@ -111,7 +111,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field of a request: how it is called, what it is for, and how its value is checked."""
+    """One field of a request: its name, its description, and the validation of its value."""
 
     name: str
     about: str
@@ -119,23 +119,23 @@ class Field:
     default: Any = None
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> Any:
-        """Check *value*, which is not null, and bring it to its own type.
+        """Validate *value*, which is not null, and convert it to the field's type.
 
         Raises:
-            InvalidRequestError: it is not what the field takes.
+            InvalidRequestError: the field does not accept it.
         """
         raise NotImplementedError
 
     def accepts(self, value: Any) -> bool:
-        """True if *value* is meant for this field, where an object also keeps free keys; else it is a free key of that name."""
+        """True if *value* is meant for this field, if an object also keeps free keys; else it is a free key of that name."""
         return True
 
     def is_empty(self, value: Any, checking: ValidationContext) -> bool:
-        """True if *value* is the "" by which clients leave out an optional field."""
+        """True if *value* is the "" with which clients omit an optional field."""
         return value == "" and not self.required
 
     def schema(self) -> Json:
-        """Describe the field as JSON Schema."""
+        """Return the JSON Schema of the field."""
         raise NotImplementedError
 
     def missing_value(self, path: str, checking: ValidationContext) -> Any:
@@ -151,7 +151,7 @@ class Field:
 
 
 def missing_field(path: str, about: str) -> InvalidRequestError:
-    """Return the error for a required field that was not given; *about* continues the sentence."""
+    """Return the error for a missing required field; *about* continues the sentence."""
     starts_a_word = about[1:2].islower() or not about[1:2].isalpha()  # "UUID of ..." keeps its capitals
     return InvalidRequestError(path, f"is required: {about[:1].lower() if starts_a_word else about[:1]}{about[1:]}")
 
@@ -159,13 +159,13 @@ def missing_field(path: str, about: str) -> InvalidRequestError:
 def parse_fields(
     fields: Sequence[Field], values: Mapping[str, Any], path: str, checking: ValidationContext, *, free: bool = False
 ) -> Fields:
-    """Check an object of a request against its fields.
+    """Validate an object of a request against its fields.
 
-    Unknown keys become ``Fields.free`` where they are allowed, and a warning elsewhere: a misspelt ``tag`` must not pass
-    silently. Where *checking* is strict they are refused.
+    Unknown keys become ``Fields.free`` if they are allowed, else a warning: a misspelt ``tag`` must not be ignored
+    silently. If *checking* is strict, they are rejected.
 
     Raises:
-        InvalidRequestError: a field is missing or wrong, or unknown where that is refused.
+        InvalidRequestError: a field is missing or invalid, or unknown if *checking* is strict.
     """
     prefix = f"{path}." if path else ""
     known = {field.name: field for field in fields}
@@ -190,10 +190,10 @@ def parse_fields(
 
 
 def refuse_unknown(names: Sequence[str], known: Sequence[str], prefix: str = "") -> None:
-    """Refuse the first of the unknown fields *names* of a command that destroys or replaces.
+    """Reject the first of the unknown fields *names* of a command that destroys or replaces.
 
     Raises:
-        InvalidRequestError: there is one; says which field may be meant.
+        InvalidRequestError: there is one; suggests a similar field.
     """
     if names:
         raise InvalidRequestError(
@@ -202,7 +202,7 @@ def refuse_unknown(names: Sequence[str], known: Sequence[str], prefix: str = "")
 
 
 def ignored_fields(names: Sequence[str], known: Sequence[str], prefix: str = "") -> list[str]:
-    """Return warnings that unknown fields were ignored: for the first `MAX_NAMED` what may be meant, for the others how many they are."""
+    """Return warnings about ignored fields: for the first `MAX_NAMED` with a suggestion, for the others only their number."""
     said = [
         f"{prefix}{truncated_repr(name)[1:-1]} is not known and was ignored; {unknown_field(name, known)}"
         for name in names[:MAX_NAMED]
@@ -215,19 +215,19 @@ def ignored_fields(names: Sequence[str], known: Sequence[str], prefix: str = "")
 
 
 def unknown_field(name: str, known: Sequence[str]) -> str:
-    """Return which field may be meant by an unknown name, or which fields there are."""
+    """Return a hint about an unknown name: the most similar field, or all known ones."""
     near = nearest_field(name, known)
     return f"did you mean {near}?" if near is not None else f"known: {', '.join(known) or 'none'}"
 
 
 def nearest_field(name: str, known: Sequence[str]) -> str | None:
-    """Return the field that an unknown name is probably a misspelling of; None where it resembles none."""
+    """Return the field of which an unknown name is probably a misspelling; None if none is similar."""
     near = difflib.get_close_matches(name, known, n=1) if len(name) < 100 else []
     return near[0] if near else None
 
 
 def object_schema(fields: Sequence[Field]) -> Json:
-    """Describe an object with *fields* as JSON Schema; other keys are no error (ignored with a warning, or kept)."""
+    """Return the JSON Schema of an object with *fields*; other keys are not an error (ignored with a warning, or kept)."""
     schema: Json = {"type": "object", "properties": {field.name: field.described() for field in fields}}
     if required := [field.name for field in fields if field.required]:
         schema["required"] = required

@@ -1,4 +1,4 @@
-"""Lists, objects and truth values that a client sent as JSON text, as some clients do with every argument that is not a text.
+"""Lists, objects and booleans sent as JSON text, as some clients do with every argument that is not a string.
 
 The text must be as strict as a request itself: no duplicate keys, no NaN, no integers beyond 64 bits, no unpaired surrogates.
 """
@@ -14,15 +14,15 @@ from infinite_memory.contracts.fields import ValidationContext
 from infinite_memory.errors import InvalidRequestError, LimitExceededError, truncated_repr
 
 MAX_DEPTH = 100
-MAX_BYTES = 2 * 1024 * 1024  # parsing it holds the event loop for some 20 ms
+MAX_BYTES = 2 * 1024 * 1024  # parsing it blocks the event loop for about 20 ms
 _KINDS: dict[type, tuple[str, str]] = {dict: ("{", "an object"), list: ("[", "a list"), bool: ("", "true or false")}
 
 
 def read_json_text(value: Any, kind: type, path: str, checking: ValidationContext) -> Any:
-    """Return *value*; a text that holds JSON of *kind* (dict, list or bool) is read, with a warning that says so.
+    """Return *value*; parse a text that holds JSON of *kind* (dict, list or bool), with a warning.
 
     Raises:
-        InvalidRequestError: the text begins like an object or a list and is not strict JSON.
+        InvalidRequestError: the text starts like an object or a list and is not strict JSON.
     """
     if not isinstance(value, str):
         return value
@@ -41,7 +41,7 @@ def read_json_text(value: Any, kind: type, path: str, checking: ValidationContex
 
 
 def parse_json_text(text: str, path: str, called: str) -> Any:
-    """Read a strict JSON value; *called* is what was expected, for the error.
+    """Parse a strict JSON value; *called* is the expected type, for the error.
 
     Raises:
         InvalidRequestError: it is not strict JSON.
@@ -61,7 +61,7 @@ def parse_json_text(text: str, path: str, called: str) -> Any:
 
 
 def _walk(value: Any) -> Iterator[Any]:
-    """Yield every part of *value*, keys too.
+    """Yield every part of *value*, including keys.
 
     Raises:
         ValueError: it is nested too deeply.

@@ -1,7 +1,7 @@
-"""Checks large requests in threads of their own, so that a client that sends one holds up nobody but itself.
+"""Validates large requests in separate threads, so that a client that sends one delays only itself.
 
-Two threads and not the loop's own pool: a few clients that send nothing but large requests must not take the threads in which the
-memories are searched.
+Two threads and not the loop's own pool: a few clients that send only large requests must not take the threads of
+searches.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-LARGE_CHARS = 20_000  # of a request's texts, a value counting as four: checking less takes a millisecond
-_MIN_VALUE_CHARS = 4  # that a value takes at least, with what separates it from the next
+LARGE_CHARS = 20_000  # in a request's texts, other values counting as four: validating less takes a millisecond
+_MIN_VALUE_CHARS = 4  # minimum size of a value with its separator
 
 _threads = ThreadPoolExecutor(2, thread_name_prefix="requests")
 
 
 def is_larger(value: Any, chars: int) -> bool:
-    """True if the texts in a JSON value come to *chars* characters or more; looks no further than that."""
+    """True if the texts in a JSON value have *chars* characters or more in total; stops counting there."""
     remaining = chars
     waiting = [value]
     while waiting and remaining > 0:
@@ -42,11 +42,11 @@ def is_larger(value: Any, chars: int) -> bool:
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Run *work* in a thread for requests, in the context of the caller."""
+    """Run *work* in a thread for requests, in the caller's context."""
     context = contextvars.copy_context()
     return await asyncio.get_running_loop().run_in_executor(_threads, lambda: context.run(work))
 
 
 async def check_fields(request: Any, check: Callable[[], T]) -> T:
-    """Return what *check* makes of *request*; in a thread where the request is large."""
+    """Return the result of *check*; run it in a thread if *request* is large."""
     return await in_thread(check) if is_larger(request, LARGE_CHARS) else check()

@@ -1,4 +1,4 @@
-"""Free metadata as one value, for contracts whose metadata has no known keys: checked for size and depth, kept as it came."""
+"""Free metadata as one value, for contracts whose metadata has no known keys: checked for size and depth, stored unmodified."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from infinite_memory.errors import InvalidRequestError, LimitExceededError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataField(Field):
-    """An object of any keys. With ``or_text`` also JSON text of one; an empty list stands for an empty object (as PHP writes it)."""
+    """An object with any keys. With ``or_text`` also as JSON text; an empty list stands for an empty object (as PHP serializes it)."""
 
     or_text: bool = False
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> Json:
         if isinstance(value, str):
             if self.or_text and value.strip().startswith("{"):
-                value = parse_json_text(value, path, "an object")  # as the contract's document has it: worth no warning
+                value = parse_json_text(value, path, "an object")  # allowed by the contract's document: no warning
             else:
                 value = read_json_text(value, dict, path, checking)
         if value == []:
@@ -41,6 +41,6 @@ class MetadataField(Field):
 
 
 def measure_depth(value: Any) -> int:
-    """Count the levels of a JSON value: 0 for a plain one, 1 for an object of plain ones."""
+    """Return the nesting depth of a JSON value: 0 for a scalar, 1 for an object of scalars."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return 1 + max(map(measure_depth, inner), default=0) if isinstance(value, dict | list) else 0

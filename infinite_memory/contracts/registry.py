@@ -1,7 +1,7 @@
-"""The contracts, by the name with which a client asks for them (``serve --contract NAME``): one line each.
+"""The contracts, by the name with which clients request them (``serve --contract NAME``): one line each.
 
-The command line, the daemon, HTTP and the settings read what they know of contracts here. Standard library only: `serve` imports this,
-and the specs, but nothing else of a contract.
+The command line, the daemon, HTTP and the settings get their information about contracts here. Standard library only: `serve` imports
+this, and the specs, but nothing else of a contract.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ MODULES = (
     "infinite_memory.contracts.laravel.spec",
     "infinite_memory.contracts.agentmem.spec",
 )
-"""Where the specs are, each as ``SPEC``; the first contract is spoken where a client names none."""
+"""The modules of the specs, each with a ``SPEC``; the first contract is the default."""
 
 NATIVE = "native"
 ROUTES = "routes"
-"""What the Python SDK asks for: the routes of the HTTP API, over the daemon's socket."""
+"""What the Python SDK requests: the routes of the HTTP API, over the daemon's socket."""
 
 _specs: dict[str, ContractSpec] = {}
 
 
 def list_specs() -> list[ContractSpec]:
-    """Return every contract's spec, in the order of `MODULES`.
+    """Return the spec of every contract, in the order of `MODULES`.
 
     Raises:
-        ValueError: two of them have the same name, flag or section of settings.
+        ValueError: two of them have the same name, flag or settings section.
     """
     if not _specs:
         specs: list[ContractSpec] = [importlib.import_module(module).SPEC for module in MODULES]
@@ -51,15 +51,15 @@ def list_names() -> list[str]:
 
 
 def list_options() -> list[tuple[ContractSpec, Option]]:
-    """Return every contract's flags of ``serve``."""
+    """Return the ``serve`` flags of every contract."""
     return [(spec, option) for spec in list_specs() for option in spec.options]
 
 
 def get_spec(name: str) -> ContractSpec:
-    """Return the contract of that name.
+    """Return the spec of a contract.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such contract.
     """
     names = list_names()
     if name not in names:

@@ -1,4 +1,4 @@
-"""A contract by MCP: the base of every contract's server, with defaults for all but what its commands are given."""
+"""A contract over MCP: the base class of every contract's server, with defaults for everything but its commands' context."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, Not
 
 
 class ContractServer(Generic[CallT]):
-    """One client's view of a contract: the tools of its table; no resources, no prompts, and nothing to watch.
+    """One client's view of a contract: the tools of its table; no resources, no prompts, and no change notifications.
 
-    A contract that offers more, or answers in another form, overrides the method that says so.
+    A contract that offers more, or answers in another form, overrides the methods for it.
     """
 
     profile = Profile()
@@ -47,13 +47,13 @@ class ContractServer(Generic[CallT]):
         return {"content": [{"type": "text", "text": text}], "structuredContent": reply, "isError": is_error}
 
     def validation(self) -> ValidationContext:
-        """Return the rules by which one call's arguments are checked."""
+        """Return the validation context of one call's arguments."""
         return ValidationContext(self._session.limits, self._session.zone)
 
     async def execute(
         self, command: Command[CallT], fields: Fields, checking: ValidationContext, call: ToolCall
     ) -> Reply:
-        """Run a command whose fields are checked; the contract knows what its commands are given."""
+        """Run a command with validated fields; the contract builds the command's context."""
         raise NotImplementedError
 
     def effect(self, tool: str) -> Effect:

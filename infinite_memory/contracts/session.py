@@ -1,4 +1,4 @@
-"""What contracts are given: the session of a client, what a conversation is made of, and one request on its way."""
+"""The context of contracts: the session of a client, the dependencies of a contract, and a running request."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from infinite_memory.jobs.administration import Administration
 from infinite_memory.settings import LimitsSettings, ModelSettings
 
 OpenEngine = Callable[[], Awaitable[Engine]]
-"""Asked for the engine when a request first needs it, so that a handshake and bad input wait for nothing."""
+"""Awaited when a request first needs the engine, so that a handshake and invalid input need not wait."""
 
 
 OpenAdministration = Callable[[], Awaitable[Administration]]
-"""Waits for what works on the memory as a whole."""
+"""Waits for the administration of the whole memory."""
 
 
 def no_progress(done: int, total: int) -> None:
-    """Take progress that nobody asked for."""
+    """Ignore progress."""
 
 
 @dataclass(slots=True)
 class ClientSession:
-    """What belongs to one client: its active scope and the settings that travel with its connection.
+    """The state of one client: its active scope and the settings sent with its connection.
 
-    ``contracts`` holds the settings of contracts by section, ``ignored`` names settings of the client that the daemon does not follow;
-    ``is_lock_ignored`` says that the key of backups is among those. ``tell`` hands the session's state to the client's pipe, which
+    ``contracts`` holds the settings of contracts by section, ``ignored`` names settings of the client that the daemon overrides;
+    ``is_lock_ignored`` says that the backup key is among those. ``tell`` sends the session's state to the client's proxy, which
     keeps it for a later daemon.
     """
 
@@ -45,19 +45,19 @@ class ClientSession:
     ignored: list[str] = field(default_factory=list)
     is_lock_ignored: bool = False
     tell: Callable[[dict[str, str]], Awaitable[None]] | None = None
-    progress: Progress = no_progress  # where requests bring none of their own
-    reads_any_path: bool = False  # set for the command line's own `import` alone, by its greeting; no request can
-    is_local: bool = False  # comes over the daemon's own socket, from the user of this machine: errors name whole paths
-    uploads: Path | None = None  # set by the page: its user sent the file to import, which lies there; no request can
+    progress: Progress = no_progress  # for requests without their own
+    reads_any_path: bool = False  # set by the greeting of the command line's own `import` only; not by requests
+    is_local: bool = False  # over the daemon's own socket, from the user of this machine: errors name whole paths
+    uploads: Path | None = None  # folder of the file to import, set by the page for its user's upload; not by requests
     counts_use: bool = True
-    """False where what is found is no use of it: shown while a question is typed on the page, or to who may only read."""
-    most_texts: int = MAX_REPORTED_IDS  # of what would be forgotten; the page shows fewer
+    """False if results do not count as used: shown while a question is typed on the page, or to read-only clients."""
+    most_texts: int = MAX_REPORTED_IDS  # of memories to be forgotten; the page shows fewer
     expected_revision: int | None = (
-        None  # a change is refused where the memory has another; set by fronts, no request can
+        None  # a change is rejected if the memory has another one; set by front ends, not by requests
     )
 
     async def activate(self, scope: str) -> None:
-        """Make *scope* the active one, for a later daemon too."""
+        """Make *scope* the active one, also for a later daemon."""
         self.active_scope = scope
         if self.tell is not None:
             await self.tell({"active_scope": scope})
@@ -65,10 +65,10 @@ class ClientSession:
 
 @dataclass(frozen=True, slots=True)
 class ContractContext:
-    """What a conversation in a contract is made of, for one client.
+    """The dependencies of a contract, for one client.
 
-    ``environ`` holds the client's variables, ``options`` its flags by name (``palace``), ``home`` the folder of all data,
-    ``model`` the language model of the settings. Without ``administration`` commands about the memory as a whole are refused.
+    ``environ`` holds the client's variables, ``options`` its flags by name (``palace``), ``home`` the data directory,
+    ``model`` the configured language model. Without ``administration`` commands about the whole memory are rejected.
     """
 
     engine: OpenEngine
@@ -84,7 +84,7 @@ class ContractContext:
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request on its way, with checked fields; warnings are gathered in ``checking``."""
+    """A running request with validated fields; warnings are collected in ``checking``."""
 
     engine: Engine
     session: ClientSession

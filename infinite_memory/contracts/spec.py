@@ -1,9 +1,9 @@
-"""What is known of a contract before anything of it is loaded: the base of every ``contracts/<name>/spec.py``.
+"""The specification of a contract, available without loading it: the base of every ``contracts/<name>/spec.py``.
 
-A spec says how clients ask for the contract, which front ends it speaks, and which flags, variables and settings belong to it. The
-command line, the daemon and the settings read all of that through the `registry` and know no contract by name.
+A spec says how clients request the contract, which front ends it supports, and which flags, variables and settings belong to it. The
+command line, the daemon and the settings read this through the `registry` and know no contract by name.
 
-Standard library only, and little of it (a `NamedTuple` alone costs half a millisecond): `serve` imports this.
+Standard library only, and little of it (a `NamedTuple` alone takes half a millisecond): `serve` imports this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FrontEnd(enum.Enum):
-    """How a client may speak a contract."""
+    """How a client may use a contract."""
 
     MCP = "mcp"
     HTTP = "http"
@@ -29,28 +29,28 @@ class FrontEnd(enum.Enum):
 
 
 class Option:
-    """A flag of ``serve`` that goes with one contract. It sets *setting*, or without one is handed to the contract as it is."""
+    """A ``serve`` flag of one contract. It sets *setting*, or without one is passed to the contract unmodified."""
 
     def __init__(self, name: str, metavar: str, about: str, *, setting: str | None = None) -> None:
         self.name, self.metavar, self.about, self.setting = name, metavar, about, setting
 
 
 class Setting:
-    """A setting of one contract: a text of its client's, under ``[<section of the spec>]``."""
+    """A setting of one contract: a per-client string, under ``[<section of the spec>]``."""
 
     def __init__(self, name: str, about: str, default: str | None = None) -> None:
         self.name, self.about, self.default = name, about, default
 
 
 class CopiedVariable:
-    """A variable of another program that a setting of ours stands behind. *translate* gives None for what it does not understand."""
+    """Another program's variable that maps to a setting of ours. *translate* returns None for values that it does not understand."""
 
     def __init__(self, name: str, ours: str, translate: Callable[[str], str | None]) -> None:
         self.name, self.ours, self.translate = name, ours, translate
 
 
 class IgnoredVariable:
-    """A variable of another program that is not followed, and why. *harmless* is the value for which nothing is to be said."""
+    """Another program's variable that has no effect, and why. *harmless* is the value that needs no warning."""
 
     def __init__(self, name: str, why: str, harmless: str | None = None) -> None:
         self.name, self.why, self.harmless = name, why, harmless
@@ -64,24 +64,24 @@ LOG_LEVELS = {
     "debug": "DEBUG",
     "trace": "DEBUG",
 }
-"""Names that other programs have for how much is logged."""
+"""Other programs' names of log levels."""
 
 
 class ContractSpec:
-    """One contract. The defaults are a contract of tools alone, in the table of the folder's ``table.py``, that needs nothing of its own.
+    """One contract. By default it has only tools, in the table of its package's ``table.py``, and no flags, variables or settings.
 
     Attributes:
-        name: How a client asks for it: ``serve --contract NAME``, ``/mcp/NAME``.
-        server_name: What MCP clients are told: its name for programs,
+        name: The name for clients: ``serve --contract NAME``, ``/mcp/NAME``.
+        server_name: The server's name in MCP,
         title: its name for people,
         instructions: and when to use it.
-        front_ends: How clients may speak it.
-        options: Flags of ``serve``.
-        section: The settings' section of the contract.
+        front_ends: The supported front ends.
+        options: The contract's ``serve`` flags.
+        section: The contract's settings section.
         settings: The settings in it.
-        carried: Variables of the client's environment that the contract reads; they travel to the daemon.
-        copied: Variables that are brought to ours before anything reads those.
-        ignored: Variables that are not followed.
+        carried: Variables of the client's environment that the contract reads; they are sent to the daemon.
+        copied: Variables that are copied to ours before any of those is read.
+        ignored: Variables that have no effect.
     """
 
     name: str
@@ -97,23 +97,23 @@ class ContractSpec:
     ignored: tuple[IgnoredVariable, ...] = ()
 
     def load_table(self) -> Table[Any]:
-        """Return the commands; imports what carries them out."""
+        """Return the commands; imports their implementation."""
         package = type(self).__module__.rpartition(".")[0]
         table: Table[Any] = importlib.import_module(f"{package}.table").TABLE
         return table
 
     def open_mcp(self, context: ContractContext) -> McpServer:
-        """Begin one client's conversation by MCP; waits for nothing.
+        """Open an MCP session for one client; must not wait.
 
         Raises:
-            ConfigError: a variable or an option of the client's is wrong.
+            ConfigError: a variable or an option of the client is invalid.
         """
         from infinite_memory.contracts.server import TableServer
 
         return TableServer(self, self.load_table(), context)
 
     def open_lines(self, context: ContractContext) -> ActionLoop[Any]:
-        """Begin one client's conversation in the action loop; only for a contract that speaks it."""
+        """Open an action loop session for one client; only for a contract that supports it."""
         from infinite_memory.contracts.action_loop import TableLoop
 
         return TableLoop(self.load_table(), context)
@@ -124,7 +124,7 @@ class ContractSpec:
         return FrontEnd.LINES in self.front_ends
 
     def adopt(self, environ: MutableMapping[str, str]) -> list[str]:
-        """Bring the contract's variables to ours in *environ*; returns a warning for each that is set and not followed."""
+        """Copy the contract's variables to ours in *environ*; return a warning for each that is set and has no effect."""
         warnings = []
         for copied in self.copied:
             if not (value := environ.get(copied.name, "").strip()):

@@ -1,7 +1,7 @@
-"""Whose a memory is: users, agents, runs, sessions and organizations, and who may see it.
+"""Ownership of memories by users, agents, runs, sessions and organizations, and who may see them.
 
-The user stands in the memory's owners, letter for letter, and in its source, by which every search is narrowed before it ranks. What
-the source lets through is checked against the owners.
+The user is stored in the memory's owners, verbatim, and in its source, by which every search is filtered before it ranks. The results
+of that filter are checked against the owners.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _ID_OF = {
 
 
 def get_owners(fields: Fields) -> Mapping[str, str]:
-    """Collect whose a memory is; its scope is the one that was given, else the narrowest whose id was given.
+    """Collect the owners of a memory; its scope is the one given, else the narrowest whose id is given.
 
     Raises:
-        InvalidRequestError: the scope that was given lacks its id.
+        InvalidRequestError: the id of the given scope is missing.
     """
     ids = {name: value for name in _ID_OF.values() if (value := fields.find_text(name)) is not None}
     reach: ScopeType | None = fields["scope_type"]
@@ -50,12 +50,12 @@ def get_owners(fields: Fields) -> Mapping[str, str]:
 
 
 def make_source(user_id: str) -> str:
-    """Return the source that all memories of a user have."""
+    """Return the source of all memories of a user."""
     return _SOURCE + user_id
 
 
 def make_superseded_source(user_id: str) -> str:
-    """Return the source of a user's memories that newer ones took the place of: they are in no search."""
+    """Return the source of a user's superseded memories: they are in no search."""
     return _OLD_SOURCE + user_id
 
 
@@ -63,7 +63,7 @@ def see_user(user_id: str, agent_id: str | None = None, *, with_shared: bool = F
     """Return the visibility of a user's current memories: all of them, or those of one agent.
 
     Args:
-        with_shared: Whether what belongs to no agent is seen beside the agent's.
+        with_shared: Whether memories without an agent are visible in addition to the agent's.
     """
     rules: OwnerRules = (OwnerRule.equals(USER, user_id),)
     if agent_id is not None:
@@ -84,16 +84,16 @@ def see_user(user_id: str, agent_id: str | None = None, *, with_shared: bool = F
 
 
 def make_filter(visibility: Visibility, kind: MemoryType | None = None) -> ScopedFilter:
-    """Narrow to what *visibility* allows, and to a type, as far as filters can say it."""
+    """Return a filter for what *visibility* allows and for a type, as precisely as filters can express it."""
     rest = visibility.narrow(Filter(type=kind.value if kind else None))
     return ScopedFilter((SCOPE,), rest, lenient=True, is_apart=True)
 
 
 def make_content_key(owners: Mapping[str, str], content: str, number: int = 0) -> str:
-    """Name whose a memory is and what it says, for an id by which it is met when it is said again, and not stored twice.
+    """Return a key of a memory's owners and text; its id is derived from it, so the same statement is not stored twice.
 
-    Case, Unicode form, white space and what ends a sentence do not count; nothing else is left out, for "C" is not "C++".
-    *number* is above 0 where a memory that had the id says something else by now.
+    Case, Unicode form, white space and sentence-final punctuation are ignored; nothing else is, as "C" is not "C++".
+    *number* is above 0 if the memory with the previous id has another text by now.
     """
     said = " ".join(normalize("NFC", content).casefold().split()).rstrip(" .!。！…") or content
     parts = [*(f"{name}={owners[name]}" for name in sorted(owners)), said, *([str(number)] if number else [])]
@@ -101,17 +101,17 @@ def make_content_key(owners: Mapping[str, str], content: str, number: int = 0) -
 
 
 def format_id(memory_id: MemoryId) -> str:
-    """Write a memory's id as this contract does."""
+    """Return a memory's id with this contract's prefix."""
     return _MARK + memory_id
 
 
 def parse_id(text: str) -> MemoryId:
-    """Read a memory's id, with its mark or without."""
+    """Parse a memory's id, with or without the prefix."""
     return MemoryId(text.removeprefix(_MARK))
 
 
 async def list_memories(engine: Engine, visibility: Visibility, kind: MemoryType | None = None) -> list[MemoryRecord]:
-    """Read everything that *visibility* allows, newest first."""
+    """Return everything that *visibility* allows, newest first."""
     memories: list[MemoryRecord] = []
     cursor: str | None = None
     while True:
@@ -123,7 +123,7 @@ async def list_memories(engine: Engine, visibility: Visibility, kind: MemoryType
 
 
 async def list_ids(engine: Engine, visibility: Visibility) -> frozenset[MemoryId]:
-    """List the current memories of the owners that *visibility* names, without reading them."""
+    """Return the ids of the current memories of the owners in *visibility*, without reading the memories."""
     try:
         scope = await engine.scopes.get(SCOPE)
     except ScopeNotFoundError:
@@ -132,7 +132,7 @@ async def list_ids(engine: Engine, visibility: Visibility) -> frozenset[MemoryId
 
 
 async def count_agents(engine: Engine, agent_id: str | None = None) -> list[OwnerCount]:
-    """List every agent that *engine* shows, or the one of that name, with the number of its current memories."""
+    """Return every agent that *engine* shows, or the one of that name, with the number of its current memories."""
     try:
         scope = await engine.scopes.get(SCOPE)
         counted = await engine.owners.count(scope, AGENT, owner=agent_id, leave_out_status=[SUPERSEDED])
@@ -146,7 +146,7 @@ async def count_agents(engine: Engine, agent_id: str | None = None) -> list[Owne
 
 
 async def check_agent(engine: Engine, agent_id: str | None) -> None:
-    """Refuse an agent that does not exist; None is no agent.
+    """Reject an agent that does not exist; None is always accepted.
 
     Raises:
         AgentNotFoundError: it has no memory, and never had one.

@@ -1,4 +1,4 @@
-"""Adding a memory: stored first, and made sense of afterwards, so that no failure of a model loses it."""
+"""Adding a memory: it is stored first and analyzed afterwards, so that no failure of a model loses it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 ACTIVE = "active"
 _WHEN = InstantField(name="timestamp", about="When it happened; default: metadata.timestamp, else now")
 _IMPORTANCE = NumberField(name="importance", about="How much it matters", low=0, high=1)
-COMPARED = 8  # older memories that a model is shown beside a new one
+COMPARED = 8  # older memories that the model sees together with a new one
 SUPERSEDES = "supersedes"
 _SCALE = 10  # the engine's importance is 0 to 10
 
@@ -106,7 +106,7 @@ async def add_memory(call: AgentMemCall) -> Reply:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a model made of a new memory: the facts in it, and whose place was taken. *failure* says why nothing was made of it."""
+    """A model's analysis of a new memory: its facts, and the memories it supersedes. *failure* says why there is no analysis."""
 
     facts: Sequence[str] = ()
     generated: bool = False
@@ -117,7 +117,7 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A memory that was added. ``findings`` is None for a duplicate, of which nothing is made."""
+    """A memory that was added. ``findings`` is None for a duplicate, which is not analyzed."""
 
     memory: MemoryRecord
     outcome: str
@@ -126,12 +126,12 @@ class Added:
 
     @property
     def importance(self) -> float:
-        """How much it matters, from 0 to 1."""
+        """The importance, from 0 to 1."""
         return round((self.memory.importance or 0.0) / _SCALE, 2)
 
 
 async def add(call: AgentMemCall) -> Added:
-    """Store what an `agentmem_add_memory` request says, and make sense of it."""
+    """Store the memory of an `agentmem_add_memory` request, and analyze it."""
     draft = _draft(call)
     kept, outcome = await _store(call, draft)
     note = None if kept.pending is None else f"stored; it is found by meaning once it is embedded ({kept.pending})"
@@ -143,7 +143,7 @@ async def add(call: AgentMemCall) -> Added:
 
 
 def serialize_findings(findings: Findings, write_id: Callable[[MemoryId], str]) -> Json:
-    """Write what a model made of a memory, with ids as a contract writes them."""
+    """Serialize the analysis of a memory, with ids in a contract's form."""
     reply: Json = {"facts": list(findings.facts)}
     if findings.generated:
         reply["superseded"] = [write_id(one) for one in findings.superseded]
@@ -173,19 +173,19 @@ def _draft(call: AgentMemCall) -> NewMemory:
 
 
 def _parse_time(call: AgentMemCall, metadata: Mapping[str, Any]) -> dt.datetime | None:
-    """Read when it happened from ``metadata.timestamp``; what is no instant there is the client's own affair, and said."""
+    """Parse when it happened from ``metadata.timestamp``; anything but an instant is kept as free metadata, with a warning."""
     instant: dt.datetime | None = _parse_metadata(call, metadata, _WHEN, "the memory's time is now")
     return instant
 
 
 def _parse_importance(call: AgentMemCall, metadata: Mapping[str, Any]) -> float | None:
-    """Read ``metadata.importance``; what is no number from 0 to 1 there is the client's own affair, and said."""
+    """Parse ``metadata.importance``; anything but a number from 0 to 1 is kept as free metadata, with a warning."""
     importance: float | None = _parse_metadata(call, metadata, _IMPORTANCE, "the importance was computed")
     return importance
 
 
 def _parse_metadata(call: AgentMemCall, metadata: Mapping[str, Any], field: Field, instead: str) -> Any:
-    """Read what the metadata say of *field*; None where they do not, or with a warning where it is not of that kind."""
+    """Parse *field* of the metadata; None if it is missing, or with a warning if it has another type."""
     value = metadata.get(field.name)
     if value is None or value == "":
         return None
@@ -197,12 +197,12 @@ def _parse_metadata(call: AgentMemCall, metadata: Mapping[str, Any], field: Fiel
 
 
 async def _store(call: AgentMemCall, draft: NewMemory) -> tuple[StoreResult, str]:
-    """Store, or meet what is there: known is a duplicate, deleted or superseded comes back."""
+    """Store a memory or find the existing one: a live one is a duplicate, a deleted or superseded one is restored."""
     while True:
         memory_id, is_known = await _meet(call, draft)
         if is_known:
             break
-        with contextlib.suppress(AlreadyExistsError):  # somebody was faster
+        with contextlib.suppress(AlreadyExistsError):  # stored concurrently
             return await call.engine.memories.store(dataclasses.replace(draft, memory_id=memory_id)), "stored"
     restored = (await call.engine.memories.restore(memory_id)).memory
     is_live = restored.status == ACTIVE and restored.source == draft.source
@@ -215,9 +215,9 @@ async def _store(call: AgentMemCall, draft: NewMemory) -> tuple[StoreResult, str
 
 
 async def _meet(call: AgentMemCall, draft: NewMemory) -> tuple[MemoryId, bool]:
-    """Return the id of the memory that says what *draft* says, or a free one; and whether there is that memory, live or hidden.
+    """Return the id of the memory with the text of *draft*, or a free one; and whether that memory exists, live or hidden.
 
-    A memory whose text was changed since says something else; what is said now is then another memory.
+    A memory whose text was edited since does not count; the new statement is then another memory.
     """
     free: MemoryId | None = None
     for number in itertools.count():
@@ -236,22 +236,22 @@ async def _meet(call: AgentMemCall, draft: NewMemory) -> tuple[MemoryId, bool]:
 async def _read(call: AgentMemCall, ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord | None]:
     try:
         scope = await call.engine.scopes.get(SCOPE)
-    except ScopeNotFoundError:  # nothing was stored yet
+    except ScopeNotFoundError:  # nothing is stored yet
         return {}
     return await call.engine.memories.find_taken(scope, ids)
 
 
 def _says_same(memory: MemoryRecord, draft: NewMemory) -> bool:
-    # The owners are compared by themselves: a name may hold the NUL that parts them from the text in the key.
+    # The owners are compared separately: a name may contain the NUL that separates them from the text in the key.
     return dict(memory.owners) == dict(draft.owners) and (
         make_content_key(memory.owners, memory.text) == make_content_key(draft.owners, draft.text)
     )
 
 
 async def _make_sense(call: AgentMemCall, memory: MemoryRecord, said_at: dt.datetime) -> Findings:
-    """Let the model, if there is one, draw facts and settle contradictions; whatever fails is said and nothing else.
+    """Let the model, if there is one, extract facts and resolve contradictions; failures are only reported.
 
-    *said_at* is the time of this statement, which is not the memory's where an old one is said again.
+    *said_at* is the time of this statement, not of the memory if an old one is repeated.
     """
     if call.model is None:
         return Findings()
@@ -259,9 +259,9 @@ async def _make_sense(call: AgentMemCall, memory: MemoryRecord, said_at: dt.date
         older = await _nearest(call, memory)
         known = await extract_facts(call.model, memory.text, older)
         return await _apply(call, memory, known, said_at)
-    except InfiniteMemoryError as exc:  # of whatever kind: the memory is stored
+    except InfiniteMemoryError as exc:  # any error: the memory is stored
         why = str(exc)
-    except Exception:  # a model's answer may be of any form
+    except Exception:  # a model's answer may have any form
         log.exception("nothing could be made of a memory", extra={"event": "facts_failed"})
         why = "internal error; the log has the details"
     return Findings(failure=f"stored, but nothing was made of it: {why}")
@@ -274,10 +274,10 @@ async def _nearest(call: AgentMemCall, memory: MemoryRecord) -> list[MemoryRecor
 
 
 async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, said_at: dt.datetime) -> Findings:
-    """Keep the facts, and let the newer of two statements supersede the older one, whichever was added first.
+    """Store the facts, and let the newer of two statements supersede the older one, whichever was added first.
 
     Raises:
-        MemoryChangedError: *memory* was edited since the model was shown it, so that the answer is about something else.
+        MemoryChangedError: *memory* was edited since the model saw it, so that the answer is out of date.
     """
     says_the_same = _check_text(memory)
     says_the_same(await call.engine.memories.get(memory.memory_id))
@@ -288,7 +288,7 @@ async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, sai
     older = [one for one in others.values() if _said_at(one) <= said_at]
     superseded: list[MemoryId] = []
     for old in older:
-        with contextlib.suppress(MemoryChangedError):  # it says something else by now, and stays
+        with contextlib.suppress(MemoryChangedError):  # it was edited, and stays
             await _supersede(call, old, memory.memory_id)
             superseded.append(old.memory_id)
     newer = max((one for one in others.values() if _said_at(one) > said_at), key=_said_at, default=None)
@@ -299,7 +299,7 @@ async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, sai
 
 
 def _said_at(memory: MemoryRecord) -> dt.datetime:
-    """Return when a memory was said: what lies ahead of its creation is a plan, and was said when it was created."""
+    """Return when a memory was stated: a time after its creation is a plan, stated when it was created."""
     return min(memory.occurred_at, memory.created_at)
 
 

@@ -1,4 +1,4 @@
-"""Chat with what is remembered of a user: a language model answers where there is one, else the memories themselves."""
+"""Chat about a user's memories: a language model answers if there is one, else the memories themselves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from infinite_memory.models import MemoryId
 from infinite_memory.text.bm25 import match_words
 
 MAX_TOKENS = 1000
-MIN_SCORE = 0.1  # below this a memory has nothing to do with the message, unless they share a word
+MIN_SCORE = 0.1  # below this a memory is unrelated to the message, unless they share a word
 NOTHING = "Nothing is remembered that would answer this."
 LEFT_OUT = "Memories were left out of this answer, as asked, and there is no language model to answer without them."
 UNSEARCHED = "Memories cannot be searched at the moment, so nothing can be said about what is remembered."
@@ -53,7 +53,7 @@ async def chat(call: AgentMemCall) -> Reply:
 
 @dataclass(frozen=True, slots=True)
 class ChatAnswer:
-    """An answer and the memories in its context. ``model`` wrote it, None where it is made of the memories."""
+    """An answer and the memories in its context. ``model`` wrote it, None if it was extracted from the memories."""
 
     text: str
     used: Sequence[Scored]
@@ -93,7 +93,7 @@ async def answer_message(call: AgentMemCall) -> ChatAnswer:
 
 
 def serialize_answer(answer: ChatAnswer, write_id: Callable[[MemoryId], str], *, with_context: bool) -> Json:
-    """Write an answer, with ids as a contract writes them; *with_context* adds AgentMem's other name for the memories used."""
+    """Serialize an answer, with ids in a contract's form; *with_context* adds AgentMem's other name for the memories used."""
     used = [
         {"memory_id": write_id(hit.memory.memory_id), "content": hit.memory.text, "relevance": round(hit.score, 4)}
         for hit in answer.used
@@ -114,14 +114,14 @@ def serialize_answer(answer: ChatAnswer, write_id: Callable[[MemoryId], str], *,
 
 
 def extract(found: Sequence[Scored], without: str = NOTHING) -> str:
-    """Answer with the memories themselves; *without* is said where there are none."""
+    """Answer with the memories themselves; with *without* if there are none."""
     if not found:
         return without
     return "This is what is remembered about it:\n" + "\n".join(f"- {format_line(one.memory)}" for one in found)
 
 
 async def _memories(call: AgentMemCall, message: str, visibility: Visibility) -> tuple[list[Scored], list[str], str]:
-    """Find what the message is about; with notes, and what is true to say where nothing was found."""
+    """Search for what the message is about; with notes, and an accurate message for the case that nothing was found."""
     fields = call.fields
     wanted = [fields[name] for name in ("include_memories", "use_memory") if fields[name] is not None]
     if len(set(wanted)) > 1:

@@ -1,13 +1,13 @@
-"""How much a memory matters, 0 to 1, by a formula that can be followed by hand.
+"""The importance of a memory, 0 to 1, by a formula simple enough to check by hand.
 
     importance = 0.6 * kind + 0.2 * emphasis + 0.2 * detail        rounded to two decimals
 
-- kind: what its type is worth: Core 1.0, Factual 0.8, Procedural 0.7, Semantic 0.6, Knowledge 0.6, Resource 0.5, Episodic 0.5,
+- kind: the weight of its type: Core 1.0, Factual 0.8, Procedural 0.7, Semantic 0.6, Knowledge 0.6, Resource 0.5, Episodic 0.5,
   Contextual 0.4, Working 0.2;
-- emphasis: 1 where the text says that it matters or how somebody is (always, never, must, allergic, prefers, deadline, ...), else 0;
-- detail: its number of different words, of 12, at most 1.
+- emphasis: 1 if the text stresses importance or states a trait (always, never, must, allergic, prefers, deadline, ...), else 0;
+- detail: its number of distinct words, divided by 12, at most 1.
 
-An importance that came with the memory (``metadata.importance``, 0 to 1) wins over the formula.
+An importance sent with the memory (``metadata.importance``, 0 to 1) overrides the formula.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PREFERENCE_WORDS = frozenset(
         """
     )
 )
-"""Words that tell what somebody likes or not."""
+"""Words that express likes and dislikes."""
 
 WEIGHT = frozenset(
     tokenize(
@@ -46,14 +46,14 @@ WEIGHT = frozenset(
         """
     )
 )
-"""Words that tell that something matters."""
+"""Words that stress importance."""
 
 ENOUGH_WORDS = 12
 _KIND_SHARE, _EMPHASIS_SHARE, _DETAIL_SHARE = 0.6, 0.2, 0.2
 
 
 def compute_importance(text: str, kind: MemoryType, provided: float | None = None) -> float:
-    """Weigh a memory, 0.0 to 1.0; *provided* is what its sender says of it."""
+    """Return the importance of a memory, 0.0 to 1.0; *provided* is the client's own value."""
     if provided is not None:
         return round(float(provided), 2)
     words = set(tokenize(text))
@@ -63,5 +63,5 @@ def compute_importance(text: str, kind: MemoryType, provided: float | None = Non
 
 
 def states_preference(text: str) -> bool:
-    """True if *text* says what somebody likes or not."""
+    """True if *text* states a preference."""
     return bool(PREFERENCE_WORDS & set(tokenize(text)))

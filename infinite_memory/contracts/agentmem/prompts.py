@@ -1,4 +1,4 @@
-"""System prompts made of what is known of a user, and the list of agents."""
+"""System prompts built from what is known about a user, and the list of agents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def get_system_prompt(call: AgentMemCall) -> Reply:
 
 
 async def make_prompt(call: AgentMemCall) -> Json:
-    """Write the system prompt that an `agentmem_get_system_prompt` request asks for, and what it is made of."""
+    """Return the system prompt for an `agentmem_get_system_prompt` request, and what it is built from."""
     fields = call.fields
     agent = fields.find_text("agent_id")
     await check_agent(call.engine, agent)
@@ -77,14 +77,14 @@ async def list_agents(call: AgentMemCall) -> Reply:
 
 
 async def find_agents(engine: Engine) -> list[Json]:
-    """List the agents that *engine* shows, each with the number of its current memories."""
-    whose = engine.visibility.agents_of  # None: agents of nobody in particular, for users' agents share ids
+    """Return the agents that *engine* shows, each with the number of its current memories."""
+    whose = engine.visibility.agents_of  # None: agents of no particular user, as users' agents share ids
     made = {one.agent_id: one for one in await engine.owners.list_agents() if one.user_id == whose}
     return [serialize_agent(one, made.get(one.owner)) for one in await count_agents(engine)]
 
 
 def serialize_agent(counted: OwnerCount, made: Agent | None) -> Json:
-    """Write an agent; *made* is what was said of it when it was made, None where only its memories are known."""
+    """Serialize an agent; *made* is the record of its creation, None if only its memories are known."""
     return {
         "agent_id": counted.owner,
         "name": made.name if made is not None else format_name(counted.owner),
@@ -99,7 +99,7 @@ def serialize_agent(counted: OwnerCount, made: Agent | None) -> Json:
 def prompt_text(
     agent_id: str | None, known: Sequence[str], history: Sequence[str] = (), *, remembered: int | None = None
 ) -> str:
-    """Write a system prompt; what is remembered stands in it as data. *remembered* counts all memories of the user, None for unknown."""
+    """Return a system prompt with the memories in it as data. *remembered* counts all memories of the user, None if unknown."""
     name = f"{format_name(agent_id)}, a helpful assistant" if agent_id else "a helpful assistant"
     parts = [f"You are {name}."]
     if known:
@@ -120,23 +120,23 @@ def prompt_text(
 
 
 def _bullets(texts: Sequence[str]) -> str:
-    """Write each text on a line of its own, whatever it holds: it must not look like the prompt around it."""
+    """Return each text on one line: its content must not look like the prompt around it."""
     return "\n".join(f"- {' '.join(one.split())}" for one in texts)
 
 
 def format_line(memory: MemoryRecord) -> str:
-    """Write a memory on one line, cut where it is long."""
+    """Return a memory on one line, truncated if it is long."""
     return one_line(memory.text)
 
 
 def one_line(text: str) -> str:
-    """Write a text on one line, cut where it is long."""
+    """Return a text on one line, truncated if it is long."""
     text = " ".join(text.split())
     return text if len(text) <= LINE_CHARS else text[:LINE_CHARS] + "…"
 
 
 def get_preferences(memories: Sequence[MemoryRecord], most: int) -> list[str]:
-    """List what the user likes or not, most important first: facts a model drew from the memory, else its own words."""
+    """Return the user's preferences, most important first: facts that a model extracted from the memory, else its own text."""
     found: list[str] = []
     for memory in _by_importance(memories):
         facts = memory.metadata.get(FACTS)
@@ -169,6 +169,6 @@ def _by_importance(memories: Sequence[MemoryRecord]) -> list[MemoryRecord]:
 
 
 def format_name(agent_id: str) -> str:
-    """Make a name for people out of an agent's id: ``coding_assistant`` is Coding Assistant."""
+    """Return a display name for an agent's id: ``coding_assistant`` is Coding Assistant."""
     words = agent_id.replace("_", " ").replace("-", " ").split()
     return " ".join(word[:1].upper() + word[1:] for word in words) or agent_id

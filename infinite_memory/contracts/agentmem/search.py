@@ -1,4 +1,4 @@
-"""Searching a user's memories: five engines, and their fusion."""
+"""Search in a user's memories: five engines, and their fusion."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from infinite_memory.text.bm25 import match_words
 
 RRF_K = 60  # the constant of the paper that introduced reciprocal rank fusion (Cormack and others, 2009)
 FUSED = (SearchType.VECTOR, SearchType.BM25, SearchType.FUZZY)
-"""What a hybrid search fuses; full text is a stricter BM25 and would only count it twice."""
+"""The engines of a hybrid search; full text is a stricter BM25 and would only count it twice."""
 
 _MODES = {
     SearchType.VECTOR: Mode.SEMANTIC,
@@ -47,16 +47,16 @@ _MODES = {
     SearchType.FUZZY: Mode.FUZZY,
 }
 MATCHING_ALL = frozenset({SearchType.VECTOR, SearchType.HYBRID})
-"""By meaning every memory is near to some degree, so all that pass the filters match."""
+"""By meaning every memory has some similarity, so all that pass the filters match."""
 
-COUNTED = 1000  # how far down the hits are counted where words or a least score decide
+COUNTED = 1000  # how many hits are counted if words or a minimum score decide
 MIN_COUNT = 20  # candidates of each engine
 GROWTH_FACTOR = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A hit, with its score from 0 to 1, falling with rank. ``count`` is how often its text was stored."""
+    """A hit, with its score from 0 to 1, decreasing with rank. ``count`` is how often its text was stored."""
 
     memory: MemoryRecord
     score: float
@@ -91,7 +91,7 @@ async def search_memories(call: AgentMemCall) -> Reply:
 
 @dataclass(frozen=True, slots=True)
 class FoundMemories:
-    """The best hits, how many there are in all, and a note on what could not be used or counted."""
+    """The best hits, the total, and a note on what could not be used or counted."""
 
     hits: Sequence[Scored]
     total: int
@@ -99,7 +99,7 @@ class FoundMemories:
 
 
 async def find_memories(call: AgentMemCall) -> FoundMemories:
-    """Search as an `agentmem_search_memories` request says; what is shown of it counts as used."""
+    """Run the search of an `agentmem_search_memories` request; results count as used."""
     fields = call.fields
     agent = fields.find_text("agent_id")
     await check_agent(call.engine, agent)
@@ -124,13 +124,13 @@ async def find_memories(call: AgentMemCall) -> FoundMemories:
 async def search(
     engine: Engine, query: str, visibility: Visibility, limit: int, how: SearchType, kind: MemoryType | None = None
 ) -> tuple[list[Scored], str | None]:
-    """Find what *visibility* allows, best first; the text is a note about an engine that a hybrid search had to do without.
+    """Search what *visibility* allows, best first; the text is a note about an engine that a hybrid search had to skip.
 
-    Nothing of it counts as used: more is looked at than anybody is shown.
+    Results do not count as used: more candidates are examined than shown.
 
     Raises:
-        EmbeddingError: the search goes by meaning alone and the model cannot be used.
-        SidecarNotReadyError: the search goes by words alone and they are still being indexed.
+        EmbeddingError: a vector search, and the model is unavailable.
+        SidecarNotReadyError: a search by words, which are still being indexed.
     """
     if how is not SearchType.HYBRID:
         return (await _one_engine(engine, query, visibility, limit, how, kind))[:limit], None
@@ -145,7 +145,7 @@ async def search(
 
 
 def fused(lists: Sequence[Sequence[Scored]]) -> list[Scored]:
-    """Fuse ranked lists by reciprocal rank; a hit keeps the best score an engine gave it, lowered where it would rise with rank."""
+    """Fuse ranked lists by reciprocal rank; a hit keeps its best score of any engine, lowered where it would rise with rank."""
     ranks: dict[MemoryId, float] = {}
     best: dict[MemoryId, Scored] = {}
     for hits in lists:
@@ -166,7 +166,7 @@ def fused(lists: Sequence[Sequence[Scored]]) -> list[Scored]:
 async def _one_engine(
     engine: Engine, query: str, visibility: Visibility, limit: int, how: SearchType, kind: MemoryType | None
 ) -> list[Scored]:
-    """Search by one engine, wider until *limit* memories are visible or there are no more."""
+    """Search with one engine, widening until *limit* memories are visible or there are no more."""
     wanted = limit + MIN_COUNT
     where = await _visible(engine, visibility, kind)
     while True:
@@ -186,11 +186,11 @@ async def _one_engine(
 
 
 async def _visible(engine: Engine, visibility: Visibility, kind: MemoryType | None) -> ScopedFilter:
-    """Narrow to what *visibility* allows."""
+    """Return a filter for what *visibility* allows."""
     where = make_filter(visibility, kind)
     if visibility.is_filtered:
         return where
-    # Chosen before ranking: of equal texts of two agents a recall gives one.
+    # Filtered before ranking: of equal texts of two agents a recall returns one.
     if visibility.exact_owners:
         allowed = await list_ids(engine, visibility)
     else:

@@ -1,4 +1,4 @@
-"""The AgentMem contract as an MCP server: one client's tools. It has no resources and no prompts."""
+"""The AgentMem contract as an MCP server: the tools of one client. It has neither resources nor prompts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from infinite_memory.contracts.agentmem import add, chat, search  # enter their commands
+from infinite_memory.contracts.agentmem import add, chat, search  # register their commands
 from infinite_memory.contracts.agentmem import prompts as prompting
 from infinite_memory.contracts.agentmem.spec import SPEC
 from infinite_memory.contracts.agentmem.table import TABLE, AgentMemCall, Conversations
@@ -33,11 +33,11 @@ __all__ = ["AgentMemServer", "add", "chat", "prompting", "search"]
 log = logging.getLogger(__name__)
 
 QUOTING = frozenset({"results", "memories_used", "system_prompt", "agents", "content"})
-"""Members of replies that hold what was stored."""
+"""Fields of replies that contain stored text."""
 
 
 class AgentMemServer(ContractServer[AgentMemCall]):
-    """One client of the AgentMem contract. *model* is the configured one; without it the client's own is asked where it lends it."""
+    """One client of the AgentMem contract. *model* is the configured one; without it the client's own is sampled if it allows that."""
 
     def __init__(
         self, context: ContractContext, model: ChatModel | None, conversations: Conversations | None = None
@@ -82,17 +82,17 @@ async def open_call(
     model: ChatModel | None,
     conversations: Conversations,
 ) -> AgentMemCall:
-    """Check *arguments* as a command takes them, and return the call.
+    """Validate *arguments* for a command, and return the call.
 
     Raises:
-        InfiniteMemoryError: one is wrong, or the engine is not there.
+        InfiniteMemoryError: one is invalid, or the engine is unavailable.
     """
     fields = await check_fields(arguments, lambda: command.check(arguments, checking))
     return AgentMemCall(await engine(), session, fields, checking, model, conversations)
 
 
 def failure(exc: InfiniteMemoryError) -> Json:
-    """Return the reply to what failed."""
+    """Return the reply to an error."""
     code = get_code(exc, Column.AGENTMEM)
     return {"success": False, "error": {"code": code, "message": str(exc), "details": _details(exc)}}
 

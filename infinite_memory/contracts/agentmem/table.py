@@ -1,4 +1,4 @@
-"""The table of the AgentMem contract, its enums, and what its rows share: the call and the fields that stand in several tools."""
+"""The table of the AgentMem contract, its enums, and what its rows share: the call and common fields."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from infinite_memory.llm.base import ChatMessage, ChatModel, Role
 from infinite_memory.models import MemoryId, MemoryRecord
 
 SCOPE = "AgentMem"
-"""The engine's scope that holds every memory of this contract."""
+"""The engine's scope of all memories of this contract."""
 
 ID_CHARS = 200
 
 Key = tuple[str, str | None, str | None]
-"""User, agent and session; the session is None where the client names none."""
+"""User, agent and session; the session is None if the client names none."""
 
 MAX_TURNS = 20  # of one conversation
 MAX_CONVERSATIONS = 1000
 
 
 class MemoryType(enum.Enum):
-    """What kind of memory it is."""
+    """The type of a memory."""
 
     EPISODIC = "Episodic"
     SEMANTIC = "Semantic"
@@ -42,7 +42,7 @@ class MemoryType(enum.Enum):
 
 
 class ScopeType(enum.Enum):
-    """Whose a memory is, beside the user's."""
+    """The owner of a memory, in addition to the user."""
 
     USER = "user"
     AGENT = "agent"
@@ -52,7 +52,7 @@ class ScopeType(enum.Enum):
 
 
 class SearchType(enum.Enum):
-    """By what is searched."""
+    """The search engine."""
 
     VECTOR = "vector"
     BM25 = "bm25"
@@ -63,7 +63,7 @@ class SearchType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question and its answer; ``used`` are the memories that the answer may quote, each with its content's hash."""
+    """A question and its answer; ``used`` are the memories that the answer may quote, each with its content hash."""
 
     said: str
     answered: str
@@ -71,21 +71,21 @@ class Exchange:
 
 
 class Conversations:
-    """The newest turns of the newest conversations, so that a turn can refer to the one before. Kept in the process only, and for a while.
+    """The newest turns of the newest conversations, so that a turn can refer to an earlier one. In memory only, for a limited time.
 
-    Why not among the memories: what somebody once typed is not a fact about them, and would be found as one. An answer goes with the
-    memories that it may quote: those in its context, and in that of the answers before it.
+    Why not stored as memories: what a user once typed is not a fact about them, and would be found as one. An answer is dropped with the
+    memories that it may quote: those in its context, and in that of the earlier answers.
     """
 
     def __init__(self) -> None:
         self._exchanges: OrderedDict[Key, deque[Exchange]] = OrderedDict()
 
     def exchanges(self, key: Key) -> Sequence[Exchange]:
-        """Return what was said, oldest first."""
+        """Return the turns, oldest first."""
         return tuple(self._exchanges.get(key, ()))
 
     async def recall(self, key: Key, engine: Engine) -> Sequence[Exchange]:
-        """Return what was said, oldest first, and drop what may quote a memory that was forgotten or edited since then."""
+        """Return the turns, oldest first, and drop those that may quote a memory that was forgotten or edited since then."""
         exchanges = self.exchanges(key)
         used = {memory_id for exchange in exchanges for memory_id in exchange.used}
         found = await engine.memories.find(list(used), deleted=None) if used else {}
@@ -96,7 +96,7 @@ class Conversations:
         return current
 
     def add(self, key: Key, exchange: Exchange) -> None:
-        """Keep a question and its answer."""
+        """Store a question and its answer."""
         self._exchanges.setdefault(key, deque(maxlen=MAX_TURNS // 2)).append(exchange)
         self._exchanges.move_to_end(key)
         while len(self._exchanges) > MAX_CONVERSATIONS:
@@ -104,13 +104,13 @@ class Conversations:
 
 
 def is_current(engine: Engine, memory: MemoryRecord) -> bool:
-    """True if a memory is neither forgotten nor in a scope that was."""
+    """True if neither a memory nor its scope has been forgotten."""
     scope = engine.scopes.find_by_id(memory.scope_id)
     return memory.deleted_at is None and scope is not None and scope.archived_at is None
 
 
 def list_turns(exchanges: Sequence[Exchange]) -> list[ChatMessage]:
-    """Return questions and answers one by one, as a model is shown them."""
+    """Return questions and answers as separate messages, in the form that a model gets them."""
     return [
         turn
         for exchange in exchanges
@@ -120,7 +120,7 @@ def list_turns(exchanges: Sequence[Exchange]) -> list[ChatMessage]:
 
 @dataclass(slots=True)
 class AgentMemCall(RequestContext):
-    """One tool call on its way. ``model`` is the language model that may be asked, None for none."""
+    """A running tool call. ``model`` is the available language model, if any."""
 
     model: ChatModel | None
     conversations: Conversations
@@ -132,10 +132,10 @@ USER = NameField(name="user_id", about="Whose memories", required=True, max_char
 
 
 def agent_id(about: str, *, new: bool = False) -> Field:
-    """The agent a memory or a request belongs to; *new* where the request may make it."""
+    """Return the field of an agent's id; *new* if the request may create the agent."""
     return NameField(name="agent_id", about=about, max_chars=ID_CHARS, new=new)
 
 
 def memory_type(about: str, default: MemoryType | None = None) -> Field:
-    """What kind of memory."""
+    """Return the field of a memory's type."""
     return ChoiceField(name="memory_type", about=about, choices=MemoryType, default=default)

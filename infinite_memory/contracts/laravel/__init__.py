@@ -1,5 +1,5 @@
-"""The Laravel contract: structured memories of organisations, repositories and users, with states, versions and links.
+"""The Laravel contract: structured memories of organizations, repositories and users, with statuses, versions and links.
 
-`server.LaravelServer` is one client's view of it by MCP. All its memories live in one scope of the engine, named `Laravel`; who a
-memory belongs to stands in its owners (`access`).
+`server.LaravelServer` is one client's MCP view of it. All its memories are in one scope of the engine, named `Laravel`; their
+owners say to whom they belong (`access`).
 """

@@ -1,7 +1,7 @@
-"""Where a Laravel memory belongs and who may see it: ids of its clients, owners, and the hierarchy from system to user.
+"""Ownership of Laravel memories and who may see them: client ids, owners, and the hierarchy from system to user.
 
-A client's UUID is shown as it was given. The engine's own id is computed from it, so that two writes of the same UUID are the same
-memory whoever comes first.
+A client's UUID is shown as it was given. The engine's own id is derived from it, so that two writes of the same UUID are the same
+memory, whichever is first.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ UUID_OWNER, ORGANIZATION, REPOSITORY, USER, REACH = "uuid", "organization", "rep
 
 
 def to_memory_id(uuid: str) -> MemoryId:
-    """Return the engine's id for a UUID in its usual form."""
+    """Return the engine's id for a UUID in its canonical form."""
     return MemoryId(hashlib.sha256(UUID(uuid).bytes).hexdigest()[:24])
 
 
 def get_owners(
     uuid: str, organization: str, repository: str | None, reach: ScopeType, user: str | None
 ) -> Mapping[str, str]:
-    """Write down whom a memory belongs to; *user* only where it is a user's own."""
+    """Return the owners of a memory; *user* only for a user's own memory."""
     owners = {UUID_OWNER: uuid, ORGANIZATION: organization, REACH: reach.value}
     if repository is not None:
         owners[REPOSITORY] = repository
@@ -37,21 +37,21 @@ def get_owners(
 
 
 def get_reach(memory: MemoryRecord) -> ScopeType:
-    """Return how far a memory reaches."""
+    """Return the scope type of a memory."""
     return ScopeType(memory.owners[REACH])
 
 
 def make_view(
     organization: str | None, user: str | None, repository: str | None, memories: Iterable[MemoryRecord] = ()
 ) -> Visibility:
-    """Return what a caller sees: what is the system's, of known organizations, of a repository that was named, and its own.
+    """Return the visibility of a caller: memories of the system, of known organizations, of the named repository, and its own.
 
-    A repository or an organization that does not exist has nothing of its own, and never widens what is seen.
+    A repository or an organization that does not exist has no memories, and never widens the visibility.
 
     Args:
-        organization: Whose memories are seen; None for those of all, or of those that own the repository.
-        repository: The repository that was named, if any.
-        memories: Where to look for the organizations of that repository when none is known.
+        organization: The organization whose memories are visible; None for all, or for those that own the repository.
+        repository: The named repository, if any.
+        memories: Where to look for the organizations of that repository if none is known.
     """
     if organization is not None:
         return see(user, frozenset({fold(organization)}), repository)
@@ -62,13 +62,13 @@ def make_view(
         for memory in memories
         if fold(memory.owners.get(REPOSITORY, "")) == fold(repository) and ORGANIZATION in memory.owners
     )
-    return see(user, owning, repository)  # of a repository that nobody knows there is nothing to show
+    return see(user, owning, repository)  # an unknown repository has no memories
 
 
 def see(user: str | None, organizations: frozenset[str] | None = None, repository: str | None = None) -> Visibility:
-    """Return the visibility of a user, in organizations (folded; None: in all) and in a repository that was named.
+    """Return the visibility of a user in organizations (folded; None: all) and in a named repository.
 
-    What was stored into this scope by another contract reaches nobody.
+    Memories that another contract stored in this scope are visible to nobody.
     """
     own = OwnerRule(USER, frozenset({user} if user else {None, ""}))
     organizational = (
@@ -77,7 +77,7 @@ def see(user: str | None, organizations: frozenset[str] | None = None, repositor
         else (OwnerRule(ORGANIZATION, frozenset[str | None](organizations), is_folded=True),)
     )
     in_repository: tuple[OwnerRule, ...] = ()
-    in_or_above: tuple[OwnerRule, ...] = ()  # of the repository, or of none and reaching further than one
+    in_or_above: tuple[OwnerRule, ...] = ()  # of the repository, or wider than one
     if repository is not None:
         in_repository = (OwnerRule(REPOSITORY, frozenset({fold(repository)}), is_folded=True),)
         in_or_above = (OwnerRule(REPOSITORY, frozenset({fold(repository), None}), is_folded=True),)
@@ -95,7 +95,7 @@ def see(user: str | None, organizations: frozenset[str] | None = None, repositor
 
 
 async def find_owners(engine: Engine, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Mapping[str, str]]:
-    """Return whose memories are; ids that name none are left out."""
+    """Return the owners of memories; unknown ids are omitted."""
     try:
         scope = await engine.scopes.get(SCOPE)
     except ScopeNotFoundError:
@@ -106,9 +106,9 @@ async def find_owners(engine: Engine, memory_ids: Sequence[MemoryId]) -> dict[Me
 async def find_visible(
     engine: Engine, view: Visibility, uuid: str, *, deleted: bool | None = False
 ) -> MemoryRecord | None:
-    """Find the memory of a UUID where *view* shows it; *deleted* as in `Store.fetch`.
+    """Return the memory of a UUID if *view* allows it; *deleted* as in `Store.fetch`.
 
-    Whose it is is looked up first, so that the UUID of somebody else's memory takes as long to be refused as one of nobody's.
+    The owners are looked up first, so that rejecting another user's UUID takes as long as an unknown one.
     """
     try:
         scope = await engine.scopes.get(SCOPE)

@@ -1,4 +1,4 @@
-"""The errors of the Laravel contract, and the check that finds all that is wrong with a request."""
+"""The errors of the Laravel contract, and a validation that reports all invalid fields of a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STATUSES = {NOT_FOUND: 404, UNAVAILABLE: 503}
 
 
 class SeveralInvalidError(InvalidRequestError):
-    """More than one field is wrong; ``problems`` has each field's messages."""
+    """More than one field is invalid; ``problems`` has each field's messages."""
 
     def __init__(self, problems: Mapping[str, list[str]]) -> None:
         super().__init__("", "; ".join(message for messages in problems.values() for message in messages))
@@ -23,12 +23,12 @@ class SeveralInvalidError(InvalidRequestError):
 
 
 def not_found(uuid: str) -> RpcError:
-    """Answer for an id that names no live memory the caller may see."""
+    """Return the error for an id without a live memory that the caller may see."""
     return RpcError(NOT_FOUND, f"Memory {uuid} not found.", {"status": 404, "id": uuid})
 
 
 def failure(exc: InfiniteMemoryError) -> RpcError:
-    """Return one of our errors as the contract answers it."""
+    """Return one of our errors in the contract's form."""
     data: Any = None
     code = get_number(exc, Column.LARAVEL)
     if isinstance(exc, SeveralInvalidError):
@@ -41,10 +41,10 @@ def failure(exc: InfiniteMemoryError) -> RpcError:
 
 
 def parse_all(fields: Sequence[Field], values: Mapping[str, Any], path: str, checking: ValidationContext) -> Fields:
-    """Check an object as `parse_fields` does, and gather what is wrong with every field before refusing.
+    """Validate an object as `parse_fields` does, but collect the errors of all fields before failing.
 
     Raises:
-        SeveralInvalidError: at least one field is wrong; names each of them.
+        SeveralInvalidError: at least one field is invalid; names each of them.
     """
     problems: dict[str, list[str]] = {}
     for field in fields:

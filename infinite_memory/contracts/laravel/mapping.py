@@ -1,4 +1,4 @@
-"""What an entry of a write becomes: a draft, or the changes of what is there; and when neither may be."""
+"""Conversion of an entry of a write to a new memory, or to an update of an existing one; and the checks of both."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from infinite_memory.engine.types import MemoryUpdate, NewMemory
 from infinite_memory.errors import InvalidRequestError
 from infinite_memory.models import MemoryRecord
 
-TITLE_WORDS, METADATA_KEYS = 12, 5  # what the index policy asks for; more is stored, with a warning
+TITLE_WORDS, METADATA_KEYS = 12, 5  # limits of the index policy; more is stored, with a warning
 
 
 def make_update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool) -> MemoryUpdate | None:
-    """Return what of *fields* differs from *memory*; None when nothing does."""
+    """Return the fields that differ from *memory*; None if none does."""
     owners = dict(memory.owners)
     if fields["scope_type"] is not None or whole:
         check_place(fields, fields.find_text("repository") if whole else None, memory.owners.get(REPOSITORY))
@@ -57,7 +57,7 @@ def make_update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whol
 
 
 def check_place(fields: Fields, *repositories: str | None) -> None:
-    """Refuse a memory of a repository that names none.
+    """Reject a memory of a repository without the repository's name.
 
     Raises:
         InvalidRequestError: the scope type is ``repository`` and all *repositories* are None.
@@ -70,10 +70,10 @@ def check_place(fields: Fields, *repositories: str | None) -> None:
 
 
 def check_lock(memory: MemoryRecord, changes: MemoryUpdate | None, field: str = "id") -> None:
-    """Refuse to change what a locked memory says; its status and importance may change.
+    """Reject an update of a locked memory's content; its status and importance may change.
 
     Raises:
-        InvalidRequestError: *memory* is locked and *changes* are of its content.
+        InvalidRequestError: *memory* is locked and *changes* affect its content.
     """
     if memory.status != Status.LOCKED.value or changes is None:
         return
@@ -84,7 +84,7 @@ def check_lock(memory: MemoryRecord, changes: MemoryUpdate | None, field: str = 
 
 
 def make_new_memory(call: LaravelCall, fields: Fields, uuid: str) -> NewMemory:
-    """Make a new memory of an entry."""
+    """Return a new memory from an entry."""
     reach: ScopeType = fields["scope_type"]
     check_place(fields, fields.find_text("repository"))
     return NewMemory(
@@ -102,7 +102,7 @@ def make_new_memory(call: LaravelCall, fields: Fields, uuid: str) -> NewMemory:
 
 
 def warn_of_policy(call: LaravelCall, fields: Fields) -> None:
-    """Warn where an entry does not follow the index policy; it is stored all the same."""
+    """Warn if an entry does not follow the index policy; it is stored anyway."""
     title, metadata = fields.find_text("title"), fields["metadata"] or {}
     if title and len(title.split()) > TITLE_WORDS:
         call.checking.warnings.append(

@@ -1,11 +1,11 @@
 """Resources of the Laravel contract.
 
 memory://index          the 50 newest memories, without their content
-memory://{id}           one memory, whole, with its links
-memory://{id}/history   what it said, version by version
-docs://...              documents for agents (`documents`)
+memory://{id}           one memory, complete, with its links
+memory://{id}/history   its versions
+docs://...              documents for agents (`static_content`)
 
-None of them has parameters: what stands behind a question mark is ignored, and named in ``_meta.warnings``.
+None of them has parameters: a query string is ignored, and reported in ``_meta.warnings``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TEMPLATES: list[Json] = [
 
 
 def list_resources() -> list[Json]:
-    """Describe what has a fixed address."""
+    """Return the resources with a fixed URI."""
     index = {
         "uri": INDEX,
         "name": "memory-index",
@@ -51,13 +51,13 @@ def list_resources() -> list[Json]:
 
 
 def split_parameters(uri: str) -> tuple[str, tuple[str, ...]]:
-    """Return an address without its parameters, and a warning for each of them."""
+    """Return a URI without its parameters, and a warning for each of them."""
     address, _, query = uri.partition("?")
     return address, parse_query(query, has_limit=False)[1]
 
 
 def document(uri: str) -> list[Json] | None:
-    """Return a document's contents, None when *uri* is no document; needs no engine."""
+    """Return a document's contents, None if *uri* is not a document; needs no engine."""
     address, warnings = split_parameters(uri)
     if address not in DOCUMENTS:
         return None
@@ -70,7 +70,7 @@ async def read_resource(engine: Engine, session: ClientSession, uri: str) -> lis
 
     Raises:
         RpcError: there is no such memory that the caller may see.
-        NotFoundError: the address is none of ours.
+        NotFoundError: the URI is not one of ours.
     """
     caller = Caller.of(session)
     view = make_view(caller.organization, caller.user, None)
@@ -87,7 +87,7 @@ async def read_resource(engine: Engine, session: ClientSession, uri: str) -> lis
         raise not_found(uuid)
     if name.endswith(_HISTORY):
         history = await engine.memories.history(memory.memory_id)
-        # some of it may have been said while the memory was somebody's own
+        # some versions may be from the time when it was another user's own
         visible = [revision for revision in history.revisions if view.allows(revision)]
         older = (f"{format_count(history.older, 'older version')} not shown",) if history.older else ()
         return _contents(uri, serialize_versions(memory, visible, history.older), older + warnings)
@@ -95,7 +95,7 @@ async def read_resource(engine: Engine, session: ClientSession, uri: str) -> lis
 
 
 async def _links(engine: Engine, memory: MemoryRecord, view: Visibility) -> list[Json]:
-    """Write the links from and to a memory, as far as their other ends are visible."""
+    """Serialize the links from and to a memory whose other ends are visible."""
     links = await engine.graph.get_links(memory.memory_id)
     ends = {end for link in links for end in (link.from_id, link.to_id)}
     ends_read = await engine.memories.find(list(ends))

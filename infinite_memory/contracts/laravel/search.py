@@ -1,4 +1,4 @@
-"""Tools that find memories: by words, all of them, or by meaning, the nearest."""
+"""Search tools: by words, which returns all matches, or by meaning, which returns the nearest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from infinite_memory.text.offload import run_at_once_or_in_thread
 PAGE = 1000
 
 Told = tuple[MemoryRecord, Mapping[str, float]]
-"""A memory, and what a search tells of it."""
+"""A memory, and the fields that a search adds to it."""
 
 
 @TABLE.command(
@@ -80,10 +80,10 @@ async def memory_vector_search(call: LaravelCall) -> Reply:
 
 
 async def _write_all(told: Sequence[Told], most: int) -> list[Json]:
-    """Write memories, each with what is told of it beside its own fields; in a thread where they are long.
+    """Serialize memories with the fields that a search adds; in a thread if they are long.
 
     Raises:
-        LimitExceededError: the answer takes more than *most* bytes.
+        LimitExceededError: the reply has more than *most* bytes.
     """
     texts = [memory.text for memory, _ in told]
     _check_room(sum(map(len, texts)), most)
@@ -97,12 +97,12 @@ async def _write_all(told: Sequence[Told], most: int) -> list[Json]:
 
 
 async def all_memories(engine: Engine) -> list[MemoryRecord]:
-    """Read every live memory of this contract, newest first."""
+    """Return every live memory of this contract, newest first."""
     return [memory async for page in read_pages(engine) for memory in page]
 
 
 async def read_pages(engine: Engine) -> AsyncIterator[Sequence[MemoryRecord]]:
-    """Read every live memory of this contract, newest first, a page at a time."""
+    """Yield every live memory of this contract, newest first, in pages."""
     cursor: str | None = None
     while True:
         page = await engine.memories.list_page(ScopedFilter((SCOPE,), lenient=True), PAGE, cursor)
@@ -113,7 +113,7 @@ async def read_pages(engine: Engine) -> AsyncIterator[Sequence[MemoryRecord]]:
 
 
 async def newest(engine: Engine, view: Visibility, most: int) -> list[MemoryRecord]:
-    """Read the newest live memories that *view* allows, deprecated ones left out."""
+    """Return the newest live memories that *view* allows, without deprecated ones."""
     found: list[MemoryRecord] = []
     cursor: str | None = None
     while len(found) < most:
@@ -128,7 +128,7 @@ async def newest(engine: Engine, view: Visibility, most: int) -> list[MemoryReco
 
 
 async def _candidates(call: LaravelCall, query: str | None) -> list[MemoryRecord]:
-    """Read the memories that the caller may see and that pass the filters; with a query maybe only those that have its words."""
+    """Read the memories that the caller may see and that pass the filters; with a query, possibly only those with its words."""
     passing = _Passing(query, await _judge(call), call.session.limits.reply_bytes)
     where = ScopedFilter((SCOPE,), lenient=True)
     if query is None or not await call.engine.recall.find_with_words(query, where, passing.take):
@@ -138,7 +138,7 @@ async def _candidates(call: LaravelCall, query: str | None) -> list[MemoryRecord
 
 
 class _Passing:
-    """Collects memories, and never much more text of them than an answer may have."""
+    """Collects matching memories, with little more text than a reply may have."""
 
     def __init__(self, query: str | None, passes: Callable[[MemoryRecord], bool], most: int) -> None:
         self.memories: list[MemoryRecord] = []
@@ -146,10 +146,10 @@ class _Passing:
         self._chars, self._looks_at = 0, most
 
     async def take(self, page: Sequence[MemoryRecord]) -> None:
-        """Add those of a page that pass.
+        """Add the matching memories of a page.
 
         Raises:
-            LimitExceededError: what passes, and has words of the query, is too large for an answer.
+            LimitExceededError: those that match, and have words of the query, are too large for a reply.
         """
         self._add([memory for memory in page if self._passes(memory)])
         if self._chars <= self._looks_at:
@@ -167,10 +167,10 @@ class _Passing:
 
 
 async def _judge(call: LaravelCall) -> Callable[[MemoryRecord], bool]:
-    """Return what tells whether the caller may see a memory and it passes the filters."""
+    """Return a predicate: the caller may see a memory, and it passes the filters."""
     filters, caller = call.fields.inner("filters"), call.caller
     repository = filters.find_text("repository")
-    # Whose a repository is stands in its memories only.
+    # Only the memories of a repository name its owner.
     owning: list[MemoryRecord] = []
     if repository is not None and caller.organization is None:
         own = make_view(None, caller.user, None)
@@ -193,7 +193,7 @@ def _passes(memory: MemoryRecord, filters: Fields) -> bool:
 
 
 def _has(whole: Any, part: Any) -> bool:
-    """True if *whole* has every key of *part* with the same value; objects inside likewise."""
+    """True if *whole* has every key of *part* with the same value, recursively."""
     if isinstance(part, dict):
         return hasattr(whole, "keys") and all(
             name in whole and _has(whole[name], value) for name, value in part.items()
@@ -211,15 +211,15 @@ def _numbers(value: Any, checking: ValidationContext) -> list[float]:
 
 
 def _check_size(replies: list[Json], most: int) -> None:
-    """Refuse an answer that is too large; nothing is cut.
+    """Reject a reply that is too large; nothing is truncated.
 
     Raises:
-        LimitExceededError: it is; the message asks for a filter.
+        LimitExceededError: it is too large; the message suggests a filter.
     """
     _check_room(len(json.dumps(replies, ensure_ascii=False).encode("utf-8", "surrogatepass")), most)
 
 
 def _check_room(size: int, most: int) -> None:
-    """Refuse what takes more than *most* bytes, as `_check_size` does."""
+    """Reject more than *most* bytes, as `_check_size` does."""
     if size > most:
         raise LimitExceededError("filters", size, most, "bytes of matching memories (narrow the search with a filter)")

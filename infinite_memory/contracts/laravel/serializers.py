@@ -1,4 +1,4 @@
-"""How memories look in replies of the Laravel contract."""
+"""Serialization of memories for the Laravel contract."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from infinite_memory.contracts.laravel.access import ORGANIZATION, REACH, REPOSI
 from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.models import MemoryRecord
 
-INDEX_KEYS = 5  # of metadata in the index, as the index policy says
+INDEX_KEYS = 5  # metadata keys in the index, according to the index policy
 INDEX_CHARS = 200
 
 
 def serialize_memory(memory: MemoryRecord, **more: Any) -> Json:
-    """Write a memory whole, with *more* behind it."""
+    """Serialize a complete memory, followed by *more*."""
     return {
         "id": memory.owners[UUID_OWNER],
         "organization": memory.owners[ORGANIZATION],
@@ -32,7 +32,7 @@ def serialize_memory(memory: MemoryRecord, **more: Any) -> Json:
 
 
 def serialize_index_entry(memory: MemoryRecord) -> Json:
-    """Write a memory as the index shows it: never its content, and of its metadata only what is flat and short."""
+    """Serialize a memory for the index: without its content, and of its metadata only flat, short values."""
     whole = serialize_memory(memory)
     names = (
         "id",
@@ -54,7 +54,7 @@ def _is_light(value: Any) -> bool:
 
 
 def serialize_versions(memory: MemoryRecord, earlier: list[MemoryRecord], older: int) -> list[Json]:
-    """Return the versions of a memory, oldest first, the current one last; numbered from 1, the *older* ones that are left out too."""
+    """Return the versions of a memory, oldest first, including the current one; numbered from 1, counting the *older* ones left out."""
     return [
         {
             "version": number,

@@ -1,4 +1,4 @@
-"""The Laravel contract as an MCP server: one client's tools, resources and prompts."""
+"""The Laravel contract as an MCP server: the tools, resources and prompts of one client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from infinite_memory.contracts.fields import Json, ValidationContext
-from infinite_memory.contracts.laravel import search, write  # enter their commands
+from infinite_memory.contracts.laravel import search, write  # register their commands
 from infinite_memory.contracts.laravel.access import find_owners, make_view, to_memory_id
 from infinite_memory.contracts.laravel.errors import failure, parse_all
 from infinite_memory.contracts.laravel.resources import (
@@ -34,13 +34,13 @@ from infinite_memory.models import MemoryId, fold
 
 __all__ = ["LaravelServer", "search", "write"]
 
-TOLD_AT_ONCE = 100  # changes whose owners one query reads
+TOLD_AT_ONCE = 100  # changes whose owners are read by one query
 
 
 class LaravelServer(ContractServer[LaravelCall]):
     """One client of the Laravel contract."""
 
-    profile = Profile(info={"version": "1.0.0"})  # of the contract, as its manifest says
+    profile = Profile(info={"version": "1.0.0"})  # of the contract, according to its manifest
 
     def __init__(self, context: ContractContext) -> None:
         super().__init__(SPEC, TABLE, context)
@@ -94,13 +94,13 @@ class LaravelServer(ContractServer[LaravelCall]):
             try:
                 while waiting:
                     events = [waiting.popleft() for _ in range(min(len(waiting), TOLD_AT_ONCE))]
-                    with contextlib.suppress(InfiniteMemoryError):  # the next change is told again
+                    with contextlib.suppress(InfiniteMemoryError):  # the next change is reported again
                         visible = await self._visible_ids([event.memory_id for event in events if event.memory_id])
                         for event in events:
                             if event.memory_id in visible:
                                 listener(LaravelChange(event))
             finally:
-                running.clear()  # in the turn that saw nothing waiting, so that the next event starts a task again
+                running.clear()  # in the same loop iteration in which the queue was empty, so that the next event starts a task again
 
         def told(event: Event) -> None:
             if event.memory_id is not None and (event.scope is None or fold(event.scope) == fold(SCOPE)):
@@ -117,7 +117,7 @@ class LaravelServer(ContractServer[LaravelCall]):
         return stop
 
     async def _visible_ids(self, memory_ids: Sequence[MemoryId]) -> set[MemoryId]:
-        """Return those of the changed memories, or of what is left of them, that the caller may see."""
+        """Return the changed memories, or tombstones, that the caller may see."""
         engine, own = await self._engine(), Caller.of(self._session)
         view = make_view(own.organization, own.user, None)
         owners = await find_owners(engine, memory_ids)
@@ -129,7 +129,7 @@ class LaravelServer(ContractServer[LaravelCall]):
 
 @dataclass(frozen=True, slots=True)
 class LaravelChange:
-    """A change as subscribers of resources see it."""
+    """A change for subscribers of resources."""
 
     event: Event
 
@@ -143,9 +143,9 @@ class LaravelChange:
 
 
 def _wrap_result(reply: Json, warnings: list[str]) -> Json:
-    """Wrap a reply: a plain text, a list, or an object; as text, which is what the contract shows.
+    """Return a reply as a tool's result: a string, a list, or an object, as text, the form of the contract.
 
-    A list has no room for warnings: they have a text of their own behind it. The notice stands in ``_meta``, for the document has one text.
+    A list cannot hold warnings: they are in a second text. The notice is in ``_meta``, as the contract's document has one text.
     """
     texts: list[str] = []
     if "text" in reply:

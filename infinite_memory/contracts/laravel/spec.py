@@ -1,4 +1,4 @@
-"""What is known of the Laravel contract before it is loaded."""
+"""The specification of the Laravel contract, available without loading it."""
 
 from __future__ import annotations
 

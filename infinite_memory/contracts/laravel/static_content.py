@@ -1,4 +1,4 @@
-"""The texts a Laravel client can read: three documents for agents, and three prompts. The contract's rules in our words."""
+"""The static texts of the Laravel contract: three documents for agents, and three prompts. The contract's rules in our words."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ DOCUMENTS: dict[str, tuple[str, str, str]] = {
     "docs://tools-guide": ("tools-guide", "Which tool is for what", TOOLS_GUIDE),
     "docs://memory-rules": ("memory-rules", "How a memory is to be written", MEMORY_RULES),
 }
-"""Name, description and text of each document, by its address."""
+"""Name, description and text of each document, by URI."""
 
 AGENT_CORE = """\
 You work with the Memory MCP Server. These rules bind you:
@@ -149,16 +149,16 @@ PROMPTS: dict[str, tuple[str, str]] = {
     "memory-index-policy": ("What the index is, and what may stand in it", INDEX_POLICY),
     "tool-usage-guidelines": ("When to use which tool, and when not to", TOOL_USAGE),
 }
-"""Description and text of each prompt, by its name."""
+"""Description and text of each prompt, by name."""
 
 
 def list_prompts() -> list[Json]:
-    """Describe every prompt; none takes an argument."""
+    """Return the description of every prompt; none takes an argument."""
     return [{"name": name, "description": about, "arguments": []} for name, (about, _) in PROMPTS.items()]
 
 
 def document_resources() -> list[Json]:
-    """Describe every document."""
+    """Return the description of every document."""
     return [
         {"uri": uri, "name": name, "description": about, "mimeType": "text/markdown"}
         for uri, (name, about, _) in DOCUMENTS.items()

@@ -15,7 +15,7 @@ from infinite_memory.contracts.session import ClientSession, RequestContext
 from infinite_memory.errors import InvalidRequestError
 
 SCOPE = "Laravel"
-"""The engine's scope that holds every memory of this contract."""
+"""The engine's scope of all memories of this contract."""
 
 NAME_CHARS = 200
 UUID_FORM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
@@ -23,7 +23,7 @@ RELATION_CHARS = 64
 
 
 class ScopeType(enum.Enum):
-    """How far a memory reaches, from everybody to one person."""
+    """How widely a memory is visible, from everybody to one user."""
 
     SYSTEM = "system"
     ORGANIZATION = "organization"
@@ -32,7 +32,7 @@ class ScopeType(enum.Enum):
 
 
 class Status(enum.Enum):
-    """The state of a memory."""
+    """The status of a memory."""
 
     DRAFT = "draft"
     VERIFIED = "verified"
@@ -42,7 +42,7 @@ class Status(enum.Enum):
 
 
 class MemoryType(enum.Enum):
-    """What kind of knowledge a memory is."""
+    """The type of a memory."""
 
     BUSINESS_RULE = "business_rule"
     DECISION_LOG = "decision_log"
@@ -60,25 +60,25 @@ class MemoryType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """For whom a client speaks: the contract's settings."""
+    """The identity of a client, from the contract's settings."""
 
     organization: str | None = None
     user: str | None = None
 
     @classmethod
     def of(cls, session: ClientSession) -> Caller:
-        """Return whose session it is."""
+        """Return the identity of a session's client."""
         return cls(**session.contracts.get(SPEC.section, {}))
 
 
 class LaravelCall(RequestContext):
-    """One tool call on its way."""
+    """A running tool call."""
 
     __slots__ = ()
 
     @property
     def caller(self) -> Caller:
-        """For whom the client speaks."""
+        """The identity of the client."""
         return Caller.of(self.session)
 
 
@@ -87,7 +87,7 @@ TABLE: Table[LaravelCall] = Table()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UuidField(Field):
-    """A UUID in its usual form with hyphens; the case of its digits does not count (RFC 9562, section 4)."""
+    """A UUID in its canonical form with hyphens; the case of its digits is ignored (RFC 9562, section 4)."""
 
     def parse(self, value: object, path: str, checking: ValidationContext) -> str:
         if isinstance(value, str) and UUID_FORM.fullmatch(value):
@@ -99,22 +99,22 @@ class UuidField(Field):
 
 
 def id_field(name: str = "id", about: str = "UUID of the memory", *, required: bool = True) -> UuidField:
-    """The id of a memory."""
+    """Return the field of a memory's id."""
     return UuidField(name=name, about=about, required=required)
 
 
 def scope_type(*, required: bool = False) -> Field:
-    """How far a memory reaches."""
+    """Return the field of a memory's scope type."""
     return ChoiceField(name="scope_type", about="How far it reaches", choices=ScopeType, required=required)
 
 
 def memory_type(*, required: bool = False) -> Field:
-    """What kind of knowledge a memory is."""
+    """Return the field of a memory's type."""
     return ChoiceField(name="memory_type", about="What kind of knowledge it is", choices=MemoryType, required=required)
 
 
 def status() -> Field:
-    """The state of a memory. No default here: a write that updates leaves it as it is."""
+    """Return the field of a memory's status. Without a default: a write that updates keeps it."""
     return ChoiceField(name="status", about="Its state; a new memory is a draft", choices=Status)
 
 
@@ -125,7 +125,7 @@ METADATA = MetadataField(name="metadata", about="Up to five flat keys and values
 
 
 def importance() -> Field:
-    """How much a memory matters. No default here: a write that updates leaves it as it is."""
+    """Return the field of a memory's importance. Without a default: a write that updates keeps it."""
     return IntegerField(name="importance", about="How much it matters, 1 to 10; a new memory has 1", low=1, high=10)
 
 

@@ -36,12 +36,12 @@ from infinite_memory.errors import AlreadyExistsError, InvalidRequestError, Limi
 from infinite_memory.models import MemoryRecord
 
 BATCH = 1000
-WRITE_TRIES = 10  # of a deletion that others' changes overtake
+WRITE_TRIES = 10  # retries of a deletion that loses to concurrent changes
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A memory that was written, and what became of it; ``pending`` says why it has no vector yet."""
+    """The outcome of a write to a memory; ``pending`` says why it has no vector yet."""
 
     memory: MemoryRecord
     outcome: str
@@ -49,7 +49,7 @@ class Written:
 
     @classmethod
     def of(cls, result: StoreResult, outcome: str) -> Written:
-        """Return what the engine gave back."""
+        """Return the outcome of a result of the engine."""
         return cls(result.memory, outcome, result.pending)
 
 
@@ -63,7 +63,7 @@ def _serialize_written(written: Written) -> Json:
 
 
 def names_memory(item: Mapping[str, Any]) -> bool:
-    """True if a write names the memory that it makes or replaces: a field that is not known is then refused."""
+    """True if a write names the memory that it creates or replaces: unknown fields are then rejected."""
     return item.get("id") not in (None, "")
 
 
@@ -118,7 +118,7 @@ async def memory_restore(call: LaravelCall) -> Reply:
     if memory is None:
         raise not_found(uuid)
     result = await call.engine.memories.restore(memory.memory_id)
-    _check_seen(call, result.memory, uuid)  # it may have become somebody's own at this moment
+    _check_seen(call, result.memory, uuid)  # it may have become another user's own just now
     return serialize_memory(result.memory, outcome="restored" if result.is_restored else "unchanged")
 
 
@@ -148,7 +148,7 @@ def _replaces_any(given: Mapping[str, Any]) -> bool:
 
 
 def _batch(name: str) -> None:
-    """Enter the batch tool under one of its two names."""
+    """Register the batch tool under one of its two names."""
 
     @TABLE.command(
         name,
@@ -188,10 +188,10 @@ def _view(call: LaravelCall) -> Visibility:
 
 
 def _check_seen(call: LaravelCall, now: MemoryRecord, uuid: str) -> None:
-    """Refuse a memory that has become somebody else's since the caller was found to see it.
+    """Reject a memory that has become another user's since the caller's access was checked.
 
     Raises:
-        RpcError: the caller does not see it any more.
+        RpcError: the caller no longer sees it.
     """
     if not _view(call).allows(now):
         raise not_found(uuid)
@@ -218,7 +218,7 @@ def _checked_items(call: LaravelCall) -> list[Fields]:
 
 
 async def _write(call: LaravelCall, fields: Fields) -> Written:
-    """Create a memory, or update the one whose UUID was given; a deleted one comes back with what is written."""
+    """Create a memory, or update the one with the given UUID; a soft-deleted one is restored with the written fields."""
     uuid = fields.find_text("id")
     if uuid is None:
         return Written.of(await call.engine.memories.store(make_new_memory(call, fields, str(uuid4()))), "stored")
@@ -229,15 +229,15 @@ async def _write(call: LaravelCall, fields: Fields) -> Written:
         try:
             return Written.of(await call.engine.memories.store(make_new_memory(call, fields, uuid)), "stored")
         except AlreadyExistsError:
-            continue  # somebody made it at this moment: update theirs
+            continue  # it was created concurrently: update it
     raise not_found(uuid)
 
 
 async def _known(call: LaravelCall, uuid: str) -> MemoryRecord | None:
-    """Find the memory of a UUID, live or softly deleted.
+    """Return the memory of a UUID, live or soft-deleted.
 
     Raises:
-        RpcError: it is somebody else's.
+        RpcError: it is another user's.
     """
     found = await call.engine.memories.find([to_memory_id(uuid)], deleted=None)
     memory = found.get(to_memory_id(uuid))
@@ -291,7 +291,7 @@ async def _write_all(call: LaravelCall, entries: list[Fields]) -> Json:
 
 
 async def _update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool = False) -> Written:
-    """Change what *fields* give; *whole* is a write, which also names the places the memory belongs to."""
+    """Update a memory with *fields*; *whole* is a write, which also names the owners of the memory."""
     changes, uuid = make_update(call, memory, fields, whole=whole), fields.text("id")
     if changes is None:
         same = await call.engine.memories.get(memory.memory_id)

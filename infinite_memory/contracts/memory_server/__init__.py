@@ -1,1 +1,1 @@
-"""The Memory Server contract: structured memories saved by content, searched by meaning, read under ``mem://`` addresses."""
+"""The Memory Server contract: structured memories stored by content, searched by meaning, read under ``mem://`` URIs."""

@@ -1,8 +1,8 @@
-"""The ``mem://`` addresses: taken apart, and what stands behind them.
+"""The ``mem://`` URIs, parsing and topics.
 
-mem://item/{id}               one memory, whole
+mem://item/{id}               one memory, complete
 mem://recent?limit=           the newest
-mem://by-tags/{tags}?limit=   the newest that bear one of some tags (commas between)
+mem://by-tags/{tags}?limit=   the newest that have one of some tags (comma-separated)
 mem://by-type/{type}?limit=   the newest of a type
 """
 
@@ -35,9 +35,9 @@ TEMPLATES: list[Json] = [
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address, taken apart and decoded; ``name`` is empty for ``recent``, ``limit`` as it was written.
+    """A parsed and decoded URI; ``name`` is empty for ``recent``, ``limit`` as it was written.
 
-    ``warnings`` name what stands behind the question mark and means nothing there.
+    ``warnings`` name unknown query parameters.
     """
 
     kind: str
@@ -47,10 +47,10 @@ class Address:
 
 
 def parse_address(uri: str) -> Address:
-    """Take an address apart; encoded and plain characters mean the same.
+    """Parse a URI; percent-encoded and plain characters are equivalent.
 
     Raises:
-        NotFoundError: it is none of ours.
+        NotFoundError: it is not one of ours.
     """
     try:
         parts = urlsplit(uri)
@@ -65,7 +65,7 @@ def parse_address(uri: str) -> Address:
 
 
 def split_tags(name: str) -> tuple[str, ...]:
-    """Take the tags of an address apart.
+    """Parse the tags of a URI.
 
     Raises:
         InvalidRequestError: there are none.
@@ -78,7 +78,7 @@ def split_tags(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """A change as subscribers see it."""
+    """A change for subscribers."""
 
     event: Event
 
@@ -92,7 +92,7 @@ class MemoryChange:
 
 
 def get_topic(uri: str) -> str | None:
-    """Return the topic of an address, as in `MemoryChange.topics`; None if it is none of ours."""
+    """Return the topic of a URI, as in `MemoryChange.topics`; None if it is not one of ours."""
     try:
         address = parse_address(uri)
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""The limits of a Memory Server session, from the environment variables that its document names."""
+"""The limits of a Memory Server session, from the environment variables of the contract's document."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from infinite_memory.settings import LimitsSettings
 QUERY_CHARS = 1000
 TAG_CHARS = 100
 MAX_COUNT = 999_999_999
-CONTENT_LEVELS = 64  # as many as the store keeps
+CONTENT_LEVELS = 64  # the store's own limit
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryServerLimits:
-    """What a session accepts and gives; ``protocol_version`` is offered to clients that ask for one that is not spoken."""
+    """The limits of a session; ``protocol_version`` is offered to clients that ask for an unsupported one."""
 
     content_chars: int = 10_000
     tags: int = 20
@@ -29,10 +29,10 @@ class MemoryServerLimits:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> MemoryServerLimits:
-        """Read the variables of *environ*; what is not there has its default.
+        """Read the variables of *environ*; missing ones have their defaults.
 
         Raises:
-            ConfigError: one of them has a wrong value.
+            ConfigError: one of them is invalid.
         """
         defaults = cls()
         highest = _count(environ, "SEARCH_MAX_LIMIT", defaults.max_limit)
@@ -45,14 +45,14 @@ class MemoryServerLimits:
         )
 
     def settings(self, general: LimitsSettings) -> LimitsSettings:
-        """Return the general limits with this contract's own in their place."""
+        """Return the general limits, overridden by this contract's own."""
         return dataclasses.replace(
             general, tags=self.tags, tag_chars=TAG_CHARS, query_chars=QUERY_CHARS, top_k=self.max_limit
         )
 
 
 def _version(environ: Mapping[str, str], default: str) -> str:
-    """Return the version that *environ* names, *default* where it names none that is spoken (``spec.check_environ`` says so)."""
+    """Return the version in *environ*, *default* if it is missing or unsupported (``spec.check_environ`` warns about that)."""
     version = environ.get("MCP_PROTOCOL_VERSION", "").strip()
     return version if version in SPOKEN_VERSIONS else default
 

@@ -19,10 +19,10 @@ PROMPTS: list[Json] = [
 
 
 def get_prompt(name: str, given: Mapping[str, str]) -> Json:
-    """Return a prompt with its gaps filled.
+    """Return a prompt with its arguments filled in.
 
     Raises:
-        InvalidRequestError: there is none of that name.
+        InvalidRequestError: there is no such prompt.
     """
     found = next((one for one in PROMPTS if one["name"] == name), None)
     if found is None:

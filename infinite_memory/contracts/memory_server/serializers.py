@@ -1,4 +1,4 @@
-"""How memories look in replies of the Memory Server, and how its structured content reads as text."""
+"""Serialization of memories for the Memory Server contract, and the text form of its structured content."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ EXCERPT_CHARS = 100
 
 
 def format_content(content: Any) -> str:
-    """Write structured content as the text that is embedded and that other contracts show: a line for each field.
+    """Return structured content as the text that is embedded and that other contracts show: a line for each field.
 
-    Content that is a text, or has nothing but a ``text``, is that text.
+    Content that is a string, or has only a ``text``, is that text.
     """
     if isinstance(content, dict) and content.keys() == {"text"}:
         content = content["text"]
@@ -48,17 +48,17 @@ def _plain(value: Any) -> str:
 
 
 def get_content(memory: MemoryRecord) -> Any:
-    """Return the structured content; a memory that another contract stored has its text."""
+    """Return the structured content; for a memory of another contract, its text."""
     return {"text": memory.text} if memory.structured is None else memory.structured
 
 
 def get_uri(memory: MemoryRecord) -> str:
-    """Write the address of a memory."""
+    """Return the URI of a memory."""
     return f"mem://item/{memory.memory_id}"
 
 
 def serialize_item(memory: MemoryRecord) -> Json:
-    """Write a memory as searches and lists show it: without its content."""
+    """Serialize a memory for searches and lists: without its content."""
     return {
         "id": memory.memory_id,
         "type": memory.type,
@@ -68,7 +68,7 @@ def serialize_item(memory: MemoryRecord) -> Json:
 
 
 def serialize_record(memory: MemoryRecord) -> Json:
-    """Write a memory whole; both spellings of the instants, for the document has both."""
+    """Serialize a complete memory; instants under both names, as in the contract's document."""
     created, updated = format_instant(memory.created_at), format_instant(memory.updated_at)
     return {
         "id": memory.memory_id,
@@ -85,7 +85,7 @@ def serialize_record(memory: MemoryRecord) -> Json:
 
 
 def serialize_link(memory: MemoryRecord) -> Json:
-    """Write a link to a memory, for the ``content`` of a result."""
+    """Return a link to a memory, for the ``content`` of a result."""
     text = " ".join(memory.text.split())
     text = text if len(text) <= EXCERPT_CHARS else text[:EXCERPT_CHARS] + "…"
     return {
@@ -98,7 +98,7 @@ def serialize_link(memory: MemoryRecord) -> Json:
 
 
 def format_line(memory: MemoryRecord, similarity: float | None = None) -> str:
-    """Write a memory as a line of text, with id and address, for clients that show nothing else."""
+    """Return a memory as a line of text, with id and URI, for clients that show nothing else."""
     near = "" if similarity is None else f" similarity={similarity:.4f}"
     tags = f" tags={','.join(memory.tags)}" if memory.tags else ""
     kind = f" [{memory.type}]" if memory.type is not None else ""  # one of another contract may have none

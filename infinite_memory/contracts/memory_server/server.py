@@ -1,4 +1,4 @@
-"""One client of the Memory Server contract, as an MCP server.
+"""The Memory Server contract as an MCP server, for one client.
 
 Invalid arguments and failures are JSON-RPC errors of code -32000, an unknown tool is -32601, as the contract's document says.
 """
@@ -66,7 +66,7 @@ class MemoryServer(ContractServer[CommandContext]):
         ]
 
     def _with_limits(self, schema: Json) -> Json:
-        """Add what this session's limits say to a tool's schema."""
+        """Add this session's limits to a tool's schema."""
         if tags := schema["properties"].get("tags"):
             tags["maxItems"] = self._limits.tags
         if limit := schema["properties"].get("limit"):

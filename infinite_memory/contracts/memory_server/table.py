@@ -1,4 +1,4 @@
-"""The tools of the Memory Server: their fields, and what each does."""
+"""The tools of the Memory Server: their fields and handlers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TAG_PATTERN = "^[a-z0-9:_-]{1,100}$"
 
 @dataclass(slots=True)
 class CommandContext(RequestContext):
-    """One tool call on its way."""
+    """A running tool call."""
 
     limits: MemoryServerLimits
 
@@ -45,7 +45,7 @@ TABLE: Table[CommandContext] = Table()
 
 
 class PlainTagsField(TagsField):
-    """Tags of ``[a-z0-9:_-]`` only; anything else is refused, not folded."""
+    """Tags of ``[a-z0-9:_-]`` only; others are rejected, not normalized."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> tuple[str, ...]:
         for at, tag in enumerate(value if isinstance(value, list) else ()):
@@ -62,7 +62,7 @@ class PlainTagsField(TagsField):
 
 
 class ContentField(AnyField):
-    """Structured content; an object that came as JSON text is the object, so that saving it again is met."""
+    """Structured content; an object sent as JSON text is parsed, so that storing it again finds the same memory."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> Any:
         if isinstance(value, str) and is_blank(value):
@@ -72,11 +72,11 @@ class ContentField(AnyField):
         try:
             return read_json_text(value, dict, path, checking)
         except InvalidRequestError:
-            return value  # a text that only begins like an object
+            return value  # a text that only starts like an object
 
 
 class ClampedField(IntegerField):
-    """A whole number of at least ``low``; above the limit it is lowered to it."""
+    """An integer of at least ``low``; above the limit it is lowered to it."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> int:
         most = int(getattr(checking.limits, self.limit or ""))
@@ -91,7 +91,7 @@ class ClampedField(IntegerField):
 
 
 def limit_field() -> ClampedField:
-    """How many entries are given at most."""
+    """Return the field of the maximum number of entries."""
     return ClampedField(name="limit", about="Most results; what is above the maximum is lowered to it",
                         low=1, high=2**53, limit="top_k")  # fmt: skip
 
@@ -182,13 +182,13 @@ async def memory_list(call: CommandContext) -> Reply:
 
 
 def make_filter(call: CommandContext) -> ScopedFilter:
-    """Turn the fields into a filter over the active scope and Global; several tags mean any of them."""
+    """Return a filter from the fields, over the active scope and Global; several tags match any of them."""
     kind = call.fields.find_text("type")
     return where(call.session, kind, call.fields["tags"] or ())
 
 
 def where(session: ClientSession, kind: str | None, tags: Sequence[str]) -> ScopedFilter:
-    """Make a filter over the active scope and Global."""
+    """Return a filter over the active scope and Global."""
     rest = Filter(
         tag_keys=frozenset(map(tag_key, tags)), tags_mode=TagsMode.ANY, type=kind.strip() if kind is not None else None
     )
@@ -196,10 +196,10 @@ def where(session: ClientSession, kind: str | None, tags: Sequence[str]) -> Scop
 
 
 def find_limit(text: str | None, limits: MemoryServerLimits, default: int) -> int:
-    """Read the limit of an address: as a tool's, or *default* without one.
+    """Parse the limit of a URI: as a tool's, or *default* without one.
 
     Raises:
-        InvalidRequestError: it is no whole number of at least 1.
+        InvalidRequestError: it is not an integer of at least 1.
     """
     return parse_limit(text, min(default, limits.max_limit), limits.max_limit)
 

@@ -1,1 +1,1 @@
-"""The native contract: the commands of the action loop, which its MCP tools are made from."""
+"""The native contract: the commands of the action loop, from which its MCP tools are generated."""

@@ -1,4 +1,4 @@
-"""Commands about scopes, figures, upkeep and the service itself."""
+"""Commands for scopes, statistics, maintenance and the service itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def create_memory_scope(call: CommandContext) -> Reply:
 
 
 async def create_scope(engine: Engine, fields: Fields) -> Scope:
-    """Make the scope that a request names."""
+    """Create the scope that a request names."""
     name = fields.text("scope_name")
     check_name(name, "scope_name")
     return await engine.scopes.create(name, fields.find_text("description") or "")
@@ -75,7 +75,7 @@ async def get_memory_stats(call: CommandContext) -> Reply:
 
 
 async def collect_stats(call: CommandContext) -> Json:
-    """Return the figures of the whole memory, as far as the caller sees it."""
+    """Return the statistics of the whole memory, within the caller's visibility."""
     one = await call.engine.stats.collect()
     stats: Json = {
         "total_memories": one.total,
@@ -143,7 +143,7 @@ async def optimize_memory(call: CommandContext) -> Reply:
 
 
 async def tidy_up(call: CommandContext) -> AsyncIterator[tuple[str, Sequence[Done | Tidied]]]:
-    """Carry out the operations that an `optimize_memory` request names, one by one, and give what each did."""
+    """Run the operations of an `optimize_memory` request one by one, and return the result of each."""
     wanted: list[enum.Enum] = call.fields["operations"] or list(Operation)
     dry_run = call.fields.flag("dry_run")
     for number, name in enumerate(one.value for one in wanted):
@@ -158,7 +158,7 @@ async def tidy_up(call: CommandContext) -> AsyncIterator[tuple[str, Sequence[Don
 
 
 async def _purge(call: CommandContext, *, dry_run: bool) -> Done:
-    """Purge what is old by a clock that is trusted, as each night; say so where by the clock of this moment more would go."""
+    """Purge old memories by a trusted clock, as the nightly job does; report if the current clock would purge more."""
     reference, purge = await (await call.administration()).find_purge_reference(), [Operation.PURGE_DELETED]
     optimize = call.engine.maintenance.optimize
     [done] = await optimize(purge, dry_run=dry_run, agreed=call.agreed, as_of=reference.as_of)
@@ -179,7 +179,7 @@ def _serialize_second(second: SecondModelStats) -> Json:
 
 
 def _add_figures(reply: Reply, result: Done) -> None:
-    """Add to a reply what the database's files gave back, and why not all was done."""
+    """Add the space freed in the database's files to a reply, and why not everything was done."""
     if result.freed_bytes is not None:
         reply["freed_bytes"] = result.freed_bytes
     if result.note is not None:
@@ -215,7 +215,7 @@ async def ping(call: CommandContext) -> Reply:
     return {"pong": True, "version": __version__}
 
 
-_SHOWN = ("type", "enum", "items", "properties", "default", "minimum", "maximum")  # of a field's schema, in help
+_SHOWN = ("type", "enum", "items", "properties", "default", "minimum", "maximum")  # keys of a field's schema in help
 
 
 @TABLE.command(

@@ -1,10 +1,10 @@
-"""What the user is asked over MCP before an assistant removes, replaces or hands on what is there, or takes files in.
+"""Confirmation by the user over MCP before an assistant removes, replaces or exports memories, or imports files.
 
-Every hard deletion asks, also of one memory by its id: a misled assistant may not empty the memory piece by piece. A soft one asks
-where it is wider than one memory. Commands that rehearse (``dry_run``) ask nothing, where they have that field.
+Every hard deletion asks, also of one memory by its id: a misled assistant must not empty the memory piece by piece. A soft deletion
+asks if it affects more than one memory. Dry runs (``dry_run``) ask nothing, for commands that have that field.
 
-What is asked comes from a rehearsal, and what the rehearsal came upon is what the command is then held to (`engine.agreement`): also
-where nothing is asked, for that too was decided by what was there.
+The question is based on a dry run, and the command is then limited to what the dry run found (`engine.agreement`): also
+if no question was asked, as that too was decided by the dry run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from infinite_memory.contracts.base import Command
 from infinite_memory.contracts.field_types import FlagField
 from infinite_memory.contracts.fields import Fields, Json, ValidationContext
 
-# First of all commands' modules: it says in which order they are listed.
+# First of all commands' modules: it defines the order in which they are listed.
 from infinite_memory.contracts.native.contract import NativeContract  # isort: skip
 from infinite_memory.contracts.native.admin import tidy_up
 from infinite_memory.contracts.native.forget import forget
@@ -41,7 +41,7 @@ CONFIRM = FlagField(
     name="confirm", about="True once the user has agreed to what cannot be undone or concerns more than one memory"
 )
 MAX_LOOKED_AT = 100
-"""Memories whose history is looked at for a question."""
+"""Memories whose history is read for a question."""
 
 UNLOCKED = "It is not locked, as backups of this memory are: anybody who can write there can have made it."
 
@@ -50,14 +50,14 @@ REMOVING = ("purge_deleted", "deduplicate", "merge_similar", "prune")  # operati
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The request fails anyway: the reply that says why."""
+    """The request fails in any case: the reply that says why."""
 
     reply: Json
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a command would do, and the question to put before; None where nothing has to be asked."""
+    """The effect of a command, and the question to ask first; None if no question is needed."""
 
     agreement: Agreement
     question: str | None
@@ -65,7 +65,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """A request on the way to its question."""
+    """The input for a question."""
 
     contract: NativeContract
     fields: Fields
@@ -73,19 +73,19 @@ class Consent:
     checking: ValidationContext
 
     async def rehearse(self, action: str, **fields: Any) -> CommandContext:
-        """Return the same request as one that only tells what it would do."""
+        """Return the same request as a dry run."""
         return await self.contract.open_call(action, {**(fields or self.arguments), "dry_run": True}, self.checking)
 
 
 async def propose(
     command: Command[CommandContext], arguments: Json, contract: NativeContract
 ) -> Proposal | Refused | None:
-    """Return what *command* would do and ask; None where it has no more to say than the request itself."""
+    """Return the effect and the question of *command*; None if they add nothing to the request itself."""
     checking = ValidationContext(contract.session.limits, contract.session.zone)
     try:
         fields = contract.check(command, {**arguments, "action": command.name}, checking)
     except InvalidRequestError:
-        return None  # the command refuses it, with the same words and all warnings
+        return None  # the command rejects it, with the same message and all warnings
     if any(field.name == "dry_run" for field in command.fields) and fields.flag("dry_run"):
         return None
     try:
@@ -98,7 +98,7 @@ async def _delete(asked: Consent) -> Proposal | None:
     target, hard = asked.fields.inner("target"), asked.fields["forget_mode"] is ForgetMode.HARD
     named = list(target.given())
     if not named or ("memory_id" in named and not hard):
-        return None  # one memory, which can be brought back, or a request that is refused by itself
+        return None  # one memory, which can be restored, or a request that is rejected anyway
     call = await asked.rehearse("delete_memory")
     result = (await forget(call)).result
     removed = () if result.removed_scope is None else (result.removed_scope.scope_id,)
@@ -111,7 +111,7 @@ async def _delete(asked: Consent) -> Proposal | None:
 
 
 async def _tell_versions(engine: Engine, memory_ids: Sequence[MemoryId]) -> str:
-    """Return which earlier versions go too, and what one memory said: an edit, which asks nobody, may have made it look like nothing."""
+    """Return which earlier versions go too, and a single memory's text: an edit, which needs no consent, may have disguised it."""
     pages = [page for one in memory_ids[:MAX_LOOKED_AT] if (page := await engine.memories.history(one)).revisions]
     if not pages:
         return ""
@@ -146,10 +146,10 @@ def _ask_to_forget(target: Fields, result: ForgetResult, *, hard: bool) -> str |
 
 
 async def _restore(asked: Consent) -> Proposal | None:
-    """Ask before memories are replaced, and before a file from elsewhere becomes memory that the assistant believes."""
+    """Ask before memories are replaced, and before a file from elsewhere becomes memory that the assistant trusts."""
     name = asked.fields.text("file")
     if asked.contract.open_administration is None:
-        return None  # the command is refused
+        return None  # the command is rejected
     administration = await asked.contract.open_administration()
     try:
         is_own, agreement = administration.is_own_backup(name), Agreement(contents=(administration.mark_backup(name),))
@@ -179,7 +179,7 @@ async def _merge(asked: Consent) -> Proposal:
 
 
 async def _rename(asked: Consent) -> Proposal | None:
-    """Ask where a token is bound to the scope: who made it knows the memories by the old name."""
+    """Ask if a token is bound to the scope: its creator knows the memories by the old name."""
     new_name = asked.fields.find_text("new_name")
     if new_name is None:
         return None
@@ -210,7 +210,7 @@ async def _optimize(asked: Consent) -> Proposal | None:
 
 
 async def _import(asked: Consent) -> Proposal:
-    """Ask with what would be read, and how much would come in: what a file says becomes memory that the assistant believes."""
+    """Ask, showing what would be read and how much: the content of a file becomes memory that the assistant trusts."""
     done = await take_in(await asked.rehearse("import_memory"))
     scope = asked.fields.find_text("scope")
     source = without_surrogates(str(done.path)) if done.path else asked.fields.find_text("path") or "another database"
@@ -230,7 +230,7 @@ QUESTIONS: Mapping[str, Callable[[Consent], Awaitable[Proposal | None]]] = {
     "optimize_memory": _optimize,
     "import_memory": _import,
 }
-"""What each command asks. One that is here has the field ``confirm`` over MCP, for clients that cannot ask their user."""
+"""The question of each command. These commands have the field ``confirm`` over MCP, for clients that cannot ask their user."""
 
 
 def _be(count: int) -> str:

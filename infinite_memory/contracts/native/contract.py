@@ -1,6 +1,6 @@
-"""The native contract: ``{"action": ...}`` in, one flat reply out. Its table is also what the MCP tools are made from.
+"""The native contract: ``{"action": ...}`` in, one flat reply out. Its MCP tools are generated from the same table.
 
-Beside what every action loop does (`action_loop`) it knows long work, and a zone that one request may name.
+In addition to every action loop (`action_loop`), it supports long work, and a time zone for a single request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from infinite_memory.contracts.base import Command, Effect, Reply
 from infinite_memory.contracts.fields import Fields, Json, ValidationContext
 from infinite_memory.contracts.large_requests import check_fields
 
-# They enter their commands, in the order of the table.
+# They register their commands, in the order of the table.
 from infinite_memory.contracts.native import forget, admin, lifecycle, recall, repair, scopes, store  # isort: skip
 from infinite_memory.contracts.native.table import LONG, TABLE, CommandContext
 from infinite_memory.contracts.session import ClientSession, OpenAdministration, no_progress
@@ -38,10 +38,10 @@ __all__ = [
 
 
 class NativeContract(ActionLoop[CommandContext]):
-    """One client's conversation with the engine. Requests are handled one after another.
+    """One client's session with the engine. Requests are handled sequentially.
 
-    *engine* is asked for the engine when a command first needs it, so that bad input, `ping` and `help` wait for nothing. Without
-    *administration* commands about the memory as a whole are refused. With *agreed* requests are carried out as far as
+    *engine* is awaited when a command first needs it, so that invalid input, `ping` and `help` need not wait. Without
+    *administration*, commands about the whole memory are rejected. With *agreed*, requests are limited to what
     the user agreed to.
     """
 
@@ -58,7 +58,7 @@ class NativeContract(ActionLoop[CommandContext]):
 
     @property
     def open_administration(self) -> OpenAdministration | None:
-        """What opens the memory as a whole; None for who sees a part of it only."""
+        """Opens the administration of the whole memory; None for callers with restricted visibility."""
         return self._administration
 
     def effect(self, request: Json) -> Effect:
@@ -70,7 +70,7 @@ class NativeContract(ActionLoop[CommandContext]):
     def check(
         self, command: Command[CommandContext], request: Mapping[str, Any], checking: ValidationContext
     ) -> Fields:
-        """Return the checked fields of a request to *command*; they may name the zone in which the others are read."""
+        """Return the validated fields of a request to *command*; they may name the time zone in which the others are read."""
         checking.zone = _get_zone(command, request, checking)
         return super().check(command, request, checking)
 
@@ -84,10 +84,10 @@ class NativeContract(ActionLoop[CommandContext]):
         return reply
 
     async def open_call(self, action: str, fields: Mapping[str, Any], checking: ValidationContext) -> CommandContext:
-        """Check *fields* as the command *action* takes them, and return the call, for who writes the reply in another form.
+        """Validate *fields* for the command *action*, and return the call, for callers that write the reply in another form.
 
         Raises:
-            InfiniteMemoryError: a field is wrong, or the engine is not there.
+            InfiniteMemoryError: a field is invalid, or the engine is unavailable.
         """
         command, request = find_command(TABLE, action), {**fields, "action": action}
         checked = await check_fields(request, lambda: self.check(command, request, checking))
@@ -115,5 +115,5 @@ def _get_zone(command: Command[CommandContext], request: Mapping[str, Any], chec
 
 
 def get_effect(action: Any) -> Effect:
-    """Return what the command of that name does."""
+    """Return the effect of the command of that name."""
     return Effect.LONG if isinstance(action, str) and action in LONG else TABLE.effect(action)

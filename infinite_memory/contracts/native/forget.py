@@ -1,4 +1,4 @@
-"""Commands that forget and bring back."""
+"""Commands that forget and restore memories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from infinite_memory.models import MemoryId, fold
 
 QUERY_LIMIT = 10
 NOT_FORGOTTEN = "it was not forgotten; nothing was changed"
-MIN_CONFIDENCE = {ForgetMode.SOFT: 0.75, ForgetMode.HARD: 0.95}  # what cannot be undone asks for a surer match
+MIN_CONFIDENCE = {ForgetMode.SOFT: 0.75, ForgetMode.HARD: 0.95}  # a permanent deletion needs a better match
 
 
 @TABLE.command(
@@ -48,7 +48,7 @@ async def delete_memory(call: CommandContext) -> Reply:
 
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
-    """What was forgotten, how far, and whether it was only a try."""
+    """The result of a deletion, its mode, and whether it was a dry run."""
 
     result: ForgetResult
     mode: ForgetMode
@@ -56,17 +56,17 @@ class ForgetReport:
 
 
 async def forget(call: CommandContext) -> ForgetReport:
-    """Forget what a `delete_memory` request names.
+    """Forget the memories that a `delete_memory` request names.
 
     Raises:
-        InvalidRequestError: nothing is named, or what is named is empty.
+        InvalidRequestError: no target is named, or the named one is empty.
     """
     fields, named = call.fields, call.fields.inner("target")
     if not list(named.given()):
         empty = named.at(named.empty[0]) if named.empty else "target"
         raise InvalidRequestError(empty, "is empty; one of memory_id, scope, tag or query was expected")
     if list(named.given()) == ["scope"] and named.empty:
-        # Left out by a client that fills every field, or meant to narrow and computed wrongly: the scope is not risked on a guess.
+        # Omitted by a client that sends every field, or a filter that was computed wrongly: do not risk the scope on a guess.
         raise InvalidRequestError(named.at(named.empty[0]), "is empty; leave it out to mean the whole scope")
     for name in ("limit", "min_confidence"):
         if name in fields and "query" not in named:
@@ -89,7 +89,7 @@ async def forget(call: CommandContext) -> ForgetReport:
 
 
 def serialize_forgotten(report: ForgetReport, *, text_name: str) -> Reply:
-    """Write what was forgotten; *text_name* is what a contract calls the text of a memory."""
+    """Serialize a deletion; *text_name* is the contract's name of a memory's text."""
     gone, mode = report.result, report.mode
     reply: Reply = {
         "deleted_count": 0 if report.dry_run else len(gone.memory_ids),
@@ -156,5 +156,5 @@ async def restore_memory(call: CommandContext) -> Reply:
 
 
 def get_outcome(is_restored: bool) -> str:
-    """Return what a reply says of what was to be brought back."""
+    """Return the message about a memory that was to be restored."""
     return "restored" if is_restored else "unchanged"

@@ -1,4 +1,4 @@
-"""Commands about the memory as a whole: backup, restore, export and import."""
+"""Commands for the whole memory: backup, restore, export and import."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _ALLOW_UNLOCKED = FlagField(
 
 
 def _check_lock(session: ClientSession) -> None:
-    """Refuse a backup that would be locked otherwise than the client's settings say, or not at all.
+    """Reject a backup that would not be encrypted as the client's settings say.
 
     Raises:
-        ConfigError: they name another key than the daemon began with.
+        ConfigError: they name another key than the daemon started with.
     """
     if session.is_lock_ignored:
         raise ConfigError(
@@ -101,8 +101,8 @@ async def restore_backup(call: CommandContext) -> Reply:
 
 
 async def restore(call: CommandContext) -> RestoreReport:
-    """Restore the backup that a `restore_backup` request names."""
-    _check_lock(call.session)  # it opens the file, and locks what it saves of before
+    """Restore the backup of a `restore_backup` request."""
+    _check_lock(call.session)  # it decrypts the file, and encrypts the backup made before
     fields = call.fields
     wish = Wish(
         fields["mode"],
@@ -181,7 +181,7 @@ async def import_memory(call: CommandContext) -> Reply:
 
 
 async def take_in(call: CommandContext) -> Imported:
-    """Import what an `import_memory` request names."""
+    """Run the import of an `import_memory` request."""
     fields = call.fields
     path, uri = fields.find_text("path"), fields.find_text("mongodb_uri")
     form: ImportFormat | None = fields["format"]
@@ -214,14 +214,14 @@ async def take_in(call: CommandContext) -> Imported:
 
 
 def _find_folders(session: ClientSession, administration: Administration) -> ImportFolders | None:
-    """Return where the file has to lie; None for who may name any path."""
+    """Return the folders in which the file must be; None if the caller may name any path."""
     if session.reads_any_path:
         return None
     return administration.import_folders() if session.uploads is None else ImportFolders((session.uploads,))
 
 
 def _serialize_import(done: Imported, *, dry_run: bool, with_values: bool) -> Reply:
-    """Write what an import did; what entries hold is for who may read the file."""
+    """Serialize the result of an import; the content of entries is only for callers that may read the file."""
     reply: Reply = {"format": done.form, "added": done.added, "present": done.present, "skipped": done.refused_count}
     if done.path is not None:
         reply["path"] = without_surrogates(str(done.path))
@@ -240,7 +240,7 @@ def _serialize_import(done: Imported, *, dry_run: bool, with_values: bool) -> Re
 
 
 def _serialize_preview(preview: ImportPreview) -> Json:
-    """Write what a dry run came upon; a time that the file does not give is null."""
+    """Serialize the result of a dry run; a time missing from the file is null."""
     scopes = [{"name": one.name, "added": one.count, "is_new": one.is_new} for one in preview.scopes]
     return {
         "samples": [_serialize_sample(one) for one in preview.samples],
@@ -269,7 +269,7 @@ def _serialize_refused(entry: Refused, *, with_value: bool) -> Json:
 
 
 def serialize_backup(one: Backup) -> Json:
-    """Write a backup that was made or checked."""
+    """Serialize a backup that was created or verified."""
     reply: Json = {
         "backup_file": one.file.name,
         "path": str(one.file),
@@ -290,7 +290,7 @@ def serialize_backup(one: Backup) -> Json:
 
 
 def serialize_listed(one: Listed) -> Json:
-    """Write a backup as its folder tells of it."""
+    """Serialize a backup as listed in its folder."""
     reply: Json = {
         "backup_file": without_surrogates(one.file.name),
         "size_bytes": one.size_bytes,

@@ -1,6 +1,6 @@
-"""What each command's reply holds, as JSON Schema: the output schemas of the MCP tools.
+"""The JSON Schema of each command's reply: the output schemas of the MCP tools.
 
-Short on purpose: clients pay for every tool with context. Replies may hold more than is named here.
+Short on purpose: every tool uses some of a client's context. Replies may have further fields.
 """
 
 from __future__ import annotations
@@ -92,6 +92,6 @@ _RESULTS: dict[str, Json] = {
 
 
 def result_schema(name: str) -> Json:
-    """Return the schema of the reply to a command."""
+    """Return the schema of a command's reply."""
     properties = {"status": {"enum": ["OK", "ERROR"]}, **_RESULTS[name]}
     return {"type": "object", "properties": properties, "required": ["status"]}

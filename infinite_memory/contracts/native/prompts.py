@@ -1,4 +1,4 @@
-"""Prompts: ready-made requests that a user picks in the client, in our own words."""
+"""Prompts: predefined requests that a user selects in the client, in our own words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCOPE: Json = {"name": "scope", "description": "Only this scope", "required": F
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt: what it is called, what it asks the user for, and its text."""
+    """One prompt: its name, its arguments, and its text."""
 
     name: str
     title: str
@@ -70,7 +70,7 @@ PROMPTS = (
 
 
 def list_prompts() -> list[Json]:
-    """Describe every prompt."""
+    """Return the description of every prompt."""
     return [
         {"name": one.name, "title": one.title, "description": one.about, "arguments": list(one.arguments)}
         for one in PROMPTS
@@ -78,10 +78,10 @@ def list_prompts() -> list[Json]:
 
 
 def get_prompt(name: str, given: Mapping[str, str]) -> Json:
-    """Return a prompt with its gaps filled.
+    """Return a prompt with its arguments filled in.
 
     Raises:
-        InvalidRequestError: there is none of that name, or a required argument lacks.
+        InvalidRequestError: there is no such prompt, or a required argument is missing.
     """
     prompt = next((one for one in PROMPTS if one.name == name), None)
     if prompt is None:

@@ -1,4 +1,4 @@
-"""Commands that find and list memories."""
+"""Commands that search and list memories."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def retrieve_memory(call: CommandContext) -> Reply:
 
 
 async def rank(call: CommandContext, where: ScopedFilter) -> tuple[SearchResults, Standing | None]:
-    """Find what answers the query of a `retrieve_memory` request; also returns where the memory stands that `explain_id` names."""
+    """Run the search of a `retrieve_memory` request; also return the standing of the memory named by `explain_id`."""
     fields, recall = call.fields, call.engine.recall
     where, note = await _widened(call, where)
     query_text, top_k = fields.text("query"), fields.integer("top_k")
@@ -145,10 +145,10 @@ async def list_memories(call: CommandContext) -> Reply:
 
 
 async def list_newest(call: CommandContext) -> SearchResults:
-    """List what passes the filter of a `list_memories` request, newest first, or what was forgotten.
+    """List the memories that match the filter of a `list_memories` request, newest first, or the forgotten ones.
 
     Raises:
-        InvalidRequestError: what was forgotten is asked for by more than its scope.
+        InvalidRequestError: the request is for forgotten memories and filters by more than the scope.
     """
     where = await make_filter(call, call.fields.inner("filter"))
     if call.fields.flag("forgotten"):
@@ -177,7 +177,7 @@ async def recall_memory_by_time(call: CommandContext) -> Reply:
 
 
 async def list_time(call: CommandContext) -> SearchResults:
-    """List the memories of the time of a `recall_memory_by_time` request, or rank them by its query or topic."""
+    """List the memories of the time in a `recall_memory_by_time` request, or rank them by its query or topic."""
     fields = call.fields
     span, rest = await get_time_range(call, fields, "range")
     if span is None:
@@ -195,7 +195,7 @@ async def list_time(call: CommandContext) -> SearchResults:
 
 
 async def _about_topic(call: CommandContext, where: ScopedFilter, topic: str) -> SearchResults:
-    """Rank the memories of a stretch of time by a topic; list them where the model is not there and words alone would hide some."""
+    """Rank the memories of a time range by a topic; list them if the model is unavailable and words alone would hide some."""
     try:
         results = await _search_or_list(call, where, topic)
         if not results.note or len(results.hits) >= min(results.total or 0, call.fields.integer("limit")):
@@ -209,10 +209,10 @@ async def _about_topic(call: CommandContext, where: ScopedFilter, topic: str) ->
 
 
 async def _widened(call: CommandContext, where: ScopedFilter) -> tuple[ScopedFilter, str]:
-    """Look into every scope where no scope was asked for and the usual ones hold nothing that passes; and say so.
+    """Search every scope if none was requested and the default ones have no memory that matches the filter; add a note about it.
 
-    Why: who stored into "Personal" and asks without a scope is better served by the memory, and a word on where it was found,
-    than by an empty list. Where the usual scopes hold anything that passes the filter, they alone are searched.
+    Why: a user who stored into "Personal" and asks without a scope is better served by the memory, and a note on where it was found,
+    than by an empty list. If the default scopes have anything that matches the filter, only they are searched.
     """
     if not where.lenient or where.scopes is None or await call.engine.memories.count(where):
         return where, ""
@@ -223,7 +223,7 @@ async def _widened(call: CommandContext, where: ScopedFilter) -> tuple[ScopedFil
 
 
 async def _elsewhere(call: CommandContext, where: ScopedFilter, found: RecallResult) -> str:
-    """Return a note that other scopes were not searched, where nothing sure was found in the usual ones."""
+    """Return a note that other scopes were not searched, if the default ones had no sure match."""
     is_sure = bool(found.matches) and found.matches[0].confidence >= SURE
     if is_sure or not where.lenient or where.scopes is None:
         return ""
@@ -242,7 +242,7 @@ async def _search_or_list(
         if "cursor" in call.fields:
             raise InvalidRequestError("cursor", "goes with a listing, not with a query; raise limit instead")
         found = await call.engine.recall.search(query_text, where, most, counts_use=call.session.counts_use)
-        return make_ranked(found, await call.engine.memories.count(where))  # what is not among the results is told of
+        return make_ranked(found, await call.engine.memories.count(where))  # matches beyond the results are reported
     return make_page(
         await call.engine.memories.list_page(where, most, call.fields.find_text("cursor"), newest_first=newest_first)
     )

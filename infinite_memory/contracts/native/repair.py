@@ -1,4 +1,4 @@
-"""The command that mends or removes documents which cannot be read. For whoever runs this machine: no MCP tool, no HTTP."""
+"""The command that repairs or removes unreadable documents. For the operator of this machine: no MCP tool, no HTTP."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _serialize_repaired(one: Repaired) -> Json:
 
 
 def serialize_set_aside(one: SetAsideDocument) -> Json:
-    """Write which document is set aside, and why: ids and fields, nothing of what it holds."""
+    """Serialize which document is set aside, and why: ids and fields, without its content."""
     return {
         "collection": one.collection,
         "id": one.id_text,
@@ -64,5 +64,5 @@ def serialize_set_aside(one: SetAsideDocument) -> Json:
 
 
 def named(documents: Sequence[SetAsideDocument]) -> list[Json]:
-    """Write the first of many."""
+    """Serialize the first of many."""
     return [serialize_set_aside(document) for document in documents[:MAX_NAMED]]

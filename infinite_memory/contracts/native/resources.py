@@ -1,11 +1,11 @@
-"""Memories as MCP resources: what stands behind which address.
+"""Memories as MCP resources: URIs and their contents.
 
-memory://item/{memory_id}       one memory, whole, with what it said before
+memory://item/{memory_id}       one memory, complete, with its earlier versions
 memory://scope/{scope}?limit=   the newest of a scope
-memory://tag/{tag}?limit=       the newest that bear a tag
+memory://tag/{tag}?limit=       the newest with a tag
 memory://recent?limit=          the newest of all
-memory://stats                  figures
-ui://infinite-memory/...        search and timeline as an MCP App (SEP-1865): app.html, which loads nothing from elsewhere
+memory://stats                  statistics
+ui://infinite-memory/...        search and timeline as an MCP App (SEP-1865): app.html, which loads nothing from other hosts
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _JSON = "application/json"
 
 APP_URI = "ui://infinite-memory/memories.html"
 APP_TOOLS = ("retrieve_memory", "recall_memory_by_time", "search_by_tag", "search_by_scope", "list_memories")
-"""The tools whose results the app shows. It counts months by their totals: a tool that counts would stand in every client's list."""
+"""The tools whose results the app shows. It counts months by their totals: a tool that counts would be in every client's list."""
 
 TEMPLATES: list[Json] = [
     {"uriTemplate": "memory://item/{memory_id}", "name": "memory", "title": "A memory",
@@ -63,9 +63,9 @@ _FIXED: list[Json] = [
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A resource's address, taken apart. ``name`` is empty where the kind has none.
+    """A parsed resource URI. ``name`` is empty if the kind has none.
 
-    ``warnings`` name what stands behind the question mark and means nothing there.
+    ``warnings`` name unknown query parameters.
     """
 
     kind: str
@@ -75,11 +75,11 @@ class Address:
 
 
 def parse_address(uri: str) -> Address:
-    """Take an address apart; encoded and plain characters mean the same.
+    """Parse a URI; percent-encoded and plain characters are equivalent.
 
     Raises:
-        NotFoundError: it is none of ours.
-        InvalidRequestError: its limit is no whole number of at least 1; a larger one than allowed is lowered.
+        NotFoundError: it is not one of ours.
+        InvalidRequestError: its limit is not an integer of at least 1; one above the maximum is lowered.
     """
     try:
         parts = urlsplit(uri)
@@ -94,12 +94,12 @@ def parse_address(uri: str) -> Address:
 
 
 def scope_uri(name: str) -> str:
-    """Write the address of a scope."""
+    """Return the URI of a scope."""
     return f"memory://scope/{quote(name, safe='')}"
 
 
 async def list_resources(ask: Ask) -> list[Json]:
-    """List what has a fixed address: recent memories, statistics and every scope."""
+    """Return the resources with a fixed URI: recent memories, statistics and every scope."""
     reply = checked(await ask("list_memory_scopes"))
     scopes = [
         {"uri": scope_uri(scope["scope_name"]), "name": scope["scope_name"], "title": f"Scope {scope['scope_name']}",
@@ -115,11 +115,11 @@ def _described(scope: Json) -> str:
 
 
 async def read_resource(ask: Ask, uri: str) -> list[Json]:
-    """Read what stands behind an address.
+    """Read the resource of a URI.
 
     Raises:
-        NotFoundError: there is nothing.
-        InvalidRequestError: the address is wrong in itself.
+        NotFoundError: there is none.
+        InvalidRequestError: the URI itself is invalid.
     """
     address = parse_address(uri)
     match address.kind:
@@ -141,10 +141,10 @@ async def read_resource(ask: Ask, uri: str) -> list[Json]:
 
 
 def checked(reply: Json) -> Json:
-    """Return a reply that is none of a failure.
+    """Return a reply that is not an error.
 
     Raises:
-        NotFoundError, InvalidRequestError, RpcError: it is one.
+        NotFoundError, InvalidRequestError, RpcError: it is one of these.
     """
     if reply["status"] == "OK":
         return {name: value for name, value in reply.items() if name != "status"}
@@ -158,7 +158,7 @@ def checked(reply: Json) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """A change as subscribers see it."""
+    """A change for subscribers."""
 
     event: Event
 
@@ -177,7 +177,7 @@ class MemoryChange:
 
 
 def get_topic(uri: str) -> str | None:
-    """Return the topic of an address, as in `MemoryChange.topics`; None if it is none of ours."""
+    """Return the topic of a URI, as in `MemoryChange.topics`; None if it is not one of ours."""
     try:
         address = parse_address(uri)
     except (NotFoundError, InvalidRequestError):
@@ -188,7 +188,7 @@ def get_topic(uri: str) -> str | None:
 
 
 def read_app() -> list[Json]:
-    """Return the ``contents`` of the app; the empty policy says that it connects to nothing and loads nothing."""
+    """Return the ``contents`` of the app; the empty policy declares that it connects to nothing and loads nothing."""
     meta = {"ui": {"csp": {"connectDomains": [], "resourceDomains": []}, "prefersBorder": True}}
     return [{"uri": APP_URI, "mimeType": APP_TYPE, "text": _load_app(), "_meta": meta}]
 

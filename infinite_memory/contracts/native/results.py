@@ -1,4 +1,4 @@
-"""What a recall or a listing found, as a value, and how the native contract writes it. The HTTP API writes the same value its own way."""
+"""The results of a recall or a listing as a value, and their form in the native contract. The HTTP API serializes the same value itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from infinite_memory.models import Match, MemoryRecord, Scope, TimeRange
 
 @dataclass(slots=True)
 class Hit:
-    """One memory among the results. ``match`` is None in a listing; ``text`` and ``excerpt`` are what is shown of it."""
+    """One memory in the results. ``match`` is None in a listing; ``text`` and ``excerpt`` are the displayed parts of it."""
 
     memory: MemoryRecord
     match: Match | None
@@ -35,10 +35,10 @@ class Hit:
 
 @dataclass(slots=True)
 class SearchResults:
-    """Hits in order, the scopes that were searched, and what is to be said beside them.
+    """Hits in order, the scopes that were searched, and notes about them.
 
-    ``total`` counts all that pass the filter, None where nobody counted. ``note`` is the search's own, ``wider_note`` says how much more,
-    or less, than asked for was searched. ``span`` is the stretch of time that was looked into.
+    ``total`` counts all that match the filter, None if not counted. ``note`` is the search's own, ``wider_note`` says how much more,
+    or less, than requested was searched. ``span`` is the time range that was searched.
     """
 
     hits: list[Hit]
@@ -52,12 +52,12 @@ class SearchResults:
 
     @property
     def is_cut(self) -> bool:
-        """Whether not all texts are shown whole."""
+        """Whether any text is truncated."""
         return any(hit.is_cut for hit in self.hits)
 
 
 def make_ranked(found: RecallResult, total: int | None = None) -> SearchResults:
-    """Make results of a recall."""
+    """Return the results of a recall."""
     hits = [
         Hit(match.memory, match, match.memory.text, _excerpt(match), found.explanations.get(match.memory.memory_id))
         for match in found.matches
@@ -66,7 +66,7 @@ def make_ranked(found: RecallResult, total: int | None = None) -> SearchResults:
 
 
 def make_page(page: MemoryPage) -> SearchResults:
-    """Make results of a listing."""
+    """Return the results of a listing."""
     hits = [Hit(memory, None, memory.text, "") for memory in page.memories]
     return SearchResults(hits, page.scopes, page.total, is_page=True, next_cursor=page.next_cursor, note=page.note)
 
@@ -76,9 +76,9 @@ def _excerpt(match: Match) -> str:
 
 
 def cap_texts(hits: Sequence[Hit], most: int) -> None:
-    """Cut texts, the worst results' first, so that texts and excerpts together keep to *most* characters; what was cut says so.
+    """Truncate texts, the last results' first, so that texts and excerpts have at most *most* characters in total; mark truncated ones.
 
-    A text that is cut gives way to its excerpt, which says where the answer is. Nothing is cut inside a letter with its marks.
+    A truncated text is reduced in favour of its excerpt, which contains the answer. Nothing is cut inside a grapheme.
     """
     remaining = most
     for hit in hits:
@@ -90,13 +90,13 @@ def cap_texts(hits: Sequence[Hit], most: int) -> None:
 
 
 def find_unread(call: CommandContext) -> str:
-    """Return a note on what looks like a time in the request's words and was not read as one; "" for nothing."""
+    """Return a note about parts of the request that look like a time but were not parsed; "" if there are none."""
     unread = ", ".join(f"'{part}'" for part in call.time_read.unread) if call.time_read else ""
     return f"not read as a time: {unread}" if unread else ""
 
 
 def serialize_time_frame(call: CommandContext, span: TimeRange | None) -> Reply | None:
-    """Write the stretch of time that was looked into, and the words that were read as it; None where there was none."""
+    """Serialize the time range that was searched, and the words it was parsed from; None if there was none."""
     read = call.time_read
     span = read.span if read else span
     if span is None:
@@ -105,7 +105,7 @@ def serialize_time_frame(call: CommandContext, span: TimeRange | None) -> Reply 
 
 
 def serialize_results(call: CommandContext, results: SearchResults) -> Reply:
-    """Write results and what is to be said of them, but for the time (`add_time_frame`)."""
+    """Serialize results and their notes, without the time (`add_time_frame`)."""
     names = serialize_names(results.scopes)
     reply: Reply = {"results": [_serialize_hit(call, hit) for hit in results.hits]}
     if results.is_page:
@@ -119,13 +119,13 @@ def serialize_results(call: CommandContext, results: SearchResults) -> Reply:
 
 
 def add_time_frame(call: CommandContext, reply: Reply, span: TimeRange | None = None) -> Reply:
-    """Add the stretch of time that was looked into, the words that were read as it, and what looks like a time and was not read."""
+    """Add the time range that was searched, the words it was parsed from, and parts that look like a time but were not parsed."""
     frame = serialize_time_frame(call, span)
     return reply if frame is None else add_note(reply, find_unread(call)) | {"time_frame": frame}
 
 
 def add_note(reply: Reply, note: str) -> Reply:
-    """Add *note* to what the reply says already."""
+    """Append *note* to the reply's note."""
     notes = [text for text in (note, reply.get("note")) if text]
     return reply | ({"note": "; ".join(notes)} if notes else {})
 
@@ -137,7 +137,7 @@ def _serialize_hit(call: CommandContext, hit: Hit) -> Reply:
     reply: Reply = {}
     for name, value in written.items():
         reply[name] = value
-        if name == "timestamp":  # the date in words beside it
+        if name == "timestamp":  # followed by the date in words
             reply["when"] = format_relative(hit.memory.occurred_at, call.now(), call.session.zone)
     if hit.explanation is not None:
         reply["explain"] = serialize_explanation(hit.explanation)

@@ -1,4 +1,4 @@
-"""Commands that change scopes as a whole."""
+"""Commands that change whole scopes."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ async def merge_memory_scopes(call: CommandContext) -> Reply:
 
 
 async def merge(call: CommandContext, *, dry_run: bool) -> Merged:
-    """Merge the scopes that a `merge_memory_scopes` request names."""
+    """Merge the scopes of a `merge_memory_scopes` request."""
     source, target = call.fields.text("scope"), call.fields.text("into")
     return await call.engine.scopes.merge(source, target, dry_run=dry_run, agreed=call.agreed)
 
 
 async def _follow(call: CommandContext, name: str, to: str) -> None:
-    """Keep active what was the active scope under *name*: storing without a scope would make one of that name again."""
+    """Keep the scope that was active as *name* active: storing without a scope would create one of that name again."""
     if fold(call.session.active_scope) == fold(name) and call.session.active_scope != to:
         await call.session.activate(to)

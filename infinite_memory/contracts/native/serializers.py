@@ -1,4 +1,4 @@
-"""How the engine's values look in replies of the native contract. Instants: RFC 3339, UTC, milliseconds, Z."""
+"""Serialization of the engine's values for the native contract. Instants: RFC 3339, UTC, milliseconds, Z."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.explanation import Explanation, Reason, Standing
 from infinite_memory.models import Match, MemoryRecord, Scope, TimeRange
 
-_JOINERS = frozenset("\u200d\ufe0f")  # hold an emoji of several characters together
+_JOINERS = frozenset("\u200d\ufe0f")  # join an emoji of several characters
 
 
 def serialize_range(span: TimeRange, zone: ZoneInfo) -> Json:
-    """Write a range with the offsets of *zone*: half open, but a last instant that was named comes back as it was; an open end is null."""
+    """Serialize a range with the offsets of *zone*: half-open, but an inclusive last instant is returned unchanged; an open end is null."""
 
     def end(instant: dt.datetime | None) -> str | None:
         if instant is None:
             return None
         local = on_clock(instant, zone)
-        if local.strftime("%z")[5:]:  # the sun's time of a place, as before 1900, which RFC 3339 has no offset for
+        if local.strftime("%z")[5:]:  # local mean time, as before 1900, whose offset RFC 3339 cannot express
             return format_instant(instant)
         return local.isoformat(timespec="milliseconds")
 
@@ -33,7 +33,7 @@ def serialize_range(span: TimeRange, zone: ZoneInfo) -> Json:
 
 
 def serialize_memory(engine: Engine, memory: MemoryRecord) -> Json:
-    """Write a memory as every reply shows it; what was not given when it was stored is left out."""
+    """Serialize a memory as in every reply; fields not given when it was stored are omitted."""
     scope = engine.scopes.find_by_id(memory.scope_id)
     reply: Json = {
         "text": memory.text,
@@ -48,7 +48,7 @@ def serialize_memory(engine: Engine, memory: MemoryRecord) -> Json:
             reply[name] = value
     if memory.metadata:
         reply["metadata"] = dict(memory.metadata)
-    if memory.owners:  # of another contract's, or over HTTP: whose it is, and of which type
+    if memory.owners:  # of another contract, or over HTTP: its owners and its type
         reply["owners"] = dict(memory.owners)
         if memory.type is not None:
             reply["type"] = memory.type
@@ -60,7 +60,7 @@ def serialize_memory(engine: Engine, memory: MemoryRecord) -> Json:
 
 
 def serialize_match(engine: Engine, match: Match) -> Json:
-    """Write a hit: the memory, its confidence, the stretch that matched and the times of equal texts."""
+    """Serialize a hit: the memory, its confidence, the passage that matched and the times of equal texts."""
     reply = serialize_memory(engine, match.memory) | {"confidence": match.confidence}
     if match.window is not None:
         reply["excerpt"] = match.memory.text[match.window.start : match.window.end]
@@ -71,7 +71,7 @@ def serialize_match(engine: Engine, match: Match) -> Json:
 
 
 def serialize_explanation(explanation: Explanation) -> Json:
-    """Write the parts of a score; ``meaning``, ``words``, ``tag``, ``exact_phrase`` and ``conversation`` add up to ``score``."""
+    """Serialize the parts of a score; ``meaning``, ``words``, ``tag``, ``exact_phrase`` and ``conversation`` add up to ``score``."""
     parts = explanation.parts
     reply: Json = {
         "score": parts.total,
@@ -105,7 +105,7 @@ _REASONS = {
 
 
 def serialize_standing(standing: Standing, memory_id: str) -> Json:
-    """Write why a memory is, or is not, among the results."""
+    """Serialize why a memory is, or is not, in the results."""
     rank = standing.explanation.rank if standing.explanation else None
     says = _REASONS[standing.reason].format(
         failed=", ".join(standing.failed), above=", ".join(standing.above), confidence=standing.confidence, rank=rank
@@ -125,7 +125,7 @@ def serialize_standing(standing: Standing, memory_id: str) -> Json:
 
 
 def cut_text(text: str, most: int) -> str:
-    """Cut *text* to at most *most* characters, at the end of a letter with all its marks; what was cut shows an ellipsis."""
+    """Truncate *text* to at most *most* characters, between graphemes; a truncated text ends with an ellipsis."""
     if len(text) <= most:
         return text
     end = max(0, most - 1)
@@ -135,12 +135,12 @@ def cut_text(text: str, most: int) -> str:
 
 
 def serialize_names(scopes: Sequence[Scope]) -> list[str]:
-    """List the names of scopes."""
+    """Return the names of scopes."""
     return [scope.name for scope in scopes]
 
 
 def serialize_scope(scope: Scope) -> Json:
-    """Write a scope."""
+    """Serialize a scope."""
     reply: Json = {
         "scope_name": scope.name,
         "description": scope.description,

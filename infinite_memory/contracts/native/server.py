@@ -1,4 +1,4 @@
-"""The native contract as an MCP server: tools, resources and prompts of one client, in one place."""
+"""The native contract as an MCP server: tools, resources and prompts of one client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TAGS_FROM = 1000  # newest memories whose tags are offered as completions
 
 
 class NativeServer(ContractServer[CommandContext]):
-    """One client of the native contract by MCP."""
+    """One MCP client of the native contract."""
 
     profile = Profile(apps=dict.fromkeys(APP_TOOLS, APP_URI))
 

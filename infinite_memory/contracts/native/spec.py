@@ -1,4 +1,4 @@
-"""What is known of the native contract before it is loaded."""
+"""The specification of the native contract, available without loading it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ A long-term memory on the user's own machine, shared by all their conversations.
 
 
 class NativeSpec(ContractSpec):
-    """The contract that is spoken where a client names none."""
+    """The default contract, for clients that name none."""
 
     name = "native"
     instructions = INSTRUCTIONS

@@ -39,7 +39,7 @@ from infinite_memory.models import DETAILS, FIELDS, FieldType, MemoryRecord, fol
 from infinite_memory.store.base import RevisionPage
 from infinite_memory.store.scope_cache import check_name
 
-FEW_ENTRIES = 20  # of a bulk are checked without a thread
+FEW_ENTRIES = 20  # larger bulks are validated in a thread
 BEFORE_FIELD = IntegerField(
     name="before_revision",
     about="Only versions before this revision, where a reply could not hold all",
@@ -49,14 +49,14 @@ BEFORE_FIELD = IntegerField(
 
 
 class KindField(TextField):
-    """A text; anything else under that name is the client's own affair."""
+    """A text; any other type under that name is free metadata."""
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, str) and bool(value.strip())
 
 
 class SureField(NumberField):
-    """A number in the range; anything else under that name is the client's own affair (a percentage, say)."""
+    """A number in the range; anything else under that name is free metadata (a percentage, say)."""
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
@@ -67,7 +67,7 @@ _TAGS = TagsField(name="tags", about="Tags for finding it again")
 
 
 def _detail_field(name: str) -> Field:
-    """Return the field in which a request says one of `models.DETAILS`: checked, and described to clients, as `models.FIELDS` has it."""
+    """Return the request field of one of `models.DETAILS`: validated and described as in `models.FIELDS`."""
     detail = FIELDS[name]
     if detail.type is FieldType.TEXT:
         return TextField(name=name, about=detail.title, limit="query_chars")
@@ -76,7 +76,7 @@ def _detail_field(name: str) -> Field:
 
 
 _DETAILS = ("conversation_id", "speaker", "title", "importance")
-"""What may be said of a memory, beside its kind and how sure it is, which are free keys where they are no text and no number."""
+"""Optional fields of a memory. Its type and confidence are free metadata if they are not a text or a number."""
 
 _SOURCE = TextField(
     name="source", about="Where it comes from: conversation, user_profile, summary, or a word of yours", limit="query_chars"
@@ -86,7 +86,7 @@ _ABOUT_IT: tuple[Field, ...] = (
     KindField(name="type", about=FIELDS["type"].title, limit="query_chars"),
     SureField(name="confidence", about=FIELDS["confidence"].title, low=0, high=1),
 )  # fmt: skip
-_ALSO_FREE = ("type", "confidence")  # they come back in metadata, as they came
+_ALSO_FREE = ("type", "confidence")  # returned in metadata, unmodified
 
 STORE_FIELDS: tuple[Field, ...] = (
     TextField(name="content", about="The text to remember", required=True, limit="text_bytes"),
@@ -107,7 +107,7 @@ async def store_memory(call: CommandContext) -> Reply:
 
 
 async def store(call: CommandContext) -> StoreResult:
-    """Store what a `store_memory` request says."""
+    """Store the memory of a `store_memory` request."""
     draft = await check_fields(dict(call.fields.inner("metadata").free), lambda: _draft(call, call.fields))
     try:
         return await call.engine.memories.store(draft.new, create_scope=call.session.auto_create)
@@ -167,17 +167,17 @@ async def update_memory(call: CommandContext) -> Reply:
 
 
 def serialize_update(result: StoreResult) -> Json:
-    """Return what a reply says of what an update came to."""
+    """Return the fields of a reply about an update."""
     if result.is_changed:
         return {"outcome": "updated"}
     return {"outcome": "unchanged", "note": "it says that already; nothing was changed"}
 
 
 async def update(call: CommandContext) -> StoreResult:
-    """Change what an `update_memory` request says.
+    """Apply an `update_memory` request.
 
     Raises:
-        InvalidRequestError: nothing is to change, or the scope is.
+        InvalidRequestError: there is nothing to change, or the scope would change.
     """
     fields, meta = call.fields, call.fields.inner("metadata")
     if meta.free.get("scope") is not None:
@@ -199,7 +199,7 @@ async def update(call: CommandContext) -> StoreResult:
         no_longer=frozenset(_ALSO_FREE) & set(meta.free),
     )
 
-    # What is too large by itself is so beside what is there, too; that is found out without holding anybody up.
+    # Metadata too large by itself is also too large after merging; checking that blocks nobody.
     await check_fields(changes.metadata or {}, lambda: _check_metadata(changes.metadata or {}, call))
 
     def check(old: MemoryRecord) -> None:
@@ -240,7 +240,7 @@ async def get_memory(call: CommandContext) -> Reply:
 
 
 def older_revisions(page: RevisionPage) -> Reply:
-    """Return what a reply says of the versions that did not fit into it: nothing, where all did."""
+    """Return the fields of a reply about versions that did not fit into it: none if all did."""
     if not page.older:
         return {}
     first = page.revisions[0].revision
@@ -252,20 +252,20 @@ def older_revisions(page: RevisionPage) -> Reply:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A memory to store, and what the request calls the field of its scope."""
+    """A memory to store, and the request's name for the field of its scope."""
 
     new: NewMemory
     scope_field: str
 
 
 def _as_asked(problem: InvalidRequestError, drafts: Sequence[_Draft]) -> InvalidRequestError:
-    """Return the refusal of a new scope's name under the field in which the request has that name; any other as it is."""
+    """Return the error about a new scope's name with the request's field for that name; any other error unchanged."""
     fields = [draft.scope_field for draft in drafts if draft.new.scope == problem.name]
     return InvalidRequestError(fields[0], problem.problem, name=problem.name) if fields else problem
 
 
 def _drafts(call: CommandContext, entries: Sequence[Any]) -> list[_Draft | InfiniteMemoryError]:
-    """Check entries; in the place of a bad one stands its error, which is raised where all must be good."""
+    """Validate entries; in place of an invalid one is its error, which is raised if all must be valid."""
     drafts: list[_Draft | InfiniteMemoryError] = []
     for index, entry in enumerate(entries):
         try:
@@ -303,7 +303,7 @@ def _draft(call: CommandContext, fields: Fields) -> _Draft:
 
 
 def _one_of(top: Any, inner: Any, name: str, same: Any = lambda value: value) -> Any:
-    """Take a field that may stand at the top level or in metadata; both given and different is a bad request."""
+    """Return a field that may be at the top level or in metadata; two different values are an error."""
     if top is not None and inner is not None and same(top) != same(inner):
         raise InvalidRequestError(name, f"{_said(top)} here and {_said(inner)} in metadata.{name} differ; give it once")
     return inner if top is None else top
@@ -326,7 +326,7 @@ def _details(meta: Fields) -> dict[str, Any]:
 
 
 def _free(meta: Fields) -> Json:
-    """Return what comes back as metadata."""
+    """Return the metadata to store unmodified."""
     return {**meta.free, **{name: meta[name] for name in _ALSO_FREE if name in meta}}
 
 
@@ -345,7 +345,7 @@ def _kept(kept: StoreResult) -> Json:
 
 
 def serialize_pending(result: StoreResult) -> Json:
-    """Return what a reply says of a memory that is not embedded yet: nothing, where it is."""
+    """Return the fields of a reply about a memory that is not embedded yet: none if it is."""
     if result.pending is None:
         return {}
     return {"embedding": "pending", "note": f"stored; it is found by meaning once it is embedded ({result.pending})"}

@@ -1,4 +1,4 @@
-"""The table of the native contract, and what its rows share: the call, and fields that stand in several commands."""
+"""The table of the native contract, and what its rows share: the call and common fields."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from infinite_memory.models import (
 from infinite_memory.store.scope_cache import GLOBAL, is_all
 from infinite_memory.time_expressions import EXAMPLES, Anchor, FoundTime, find_time, find_unsettled
 
-MAX_TIME_CHARS = 1000  # of words about a time; reading a thousand takes a core 50 ms at worst
-MAX_QUESTION_CHARS = 200  # of a question that is looked at for words of time while it is typed
+MAX_TIME_CHARS = 1000  # of a time expression; parsing a thousand takes a core 50 ms at worst
+MAX_QUESTION_CHARS = 200  # of a question that is searched for a time expression while it is typed
 SCOPE_ABOUT = "Name of a scope, or ALL; without it the active scope and Global are searched"
 
 
 @dataclass(slots=True)
 class CommandContext:
-    """One request on its way: who asks, what was checked, what is to be told beside the reply.
+    """A running request: its session, its validated fields, its warnings.
 
-    ``engine`` is None only for commands that are marked ``offline``.
+    ``engine`` is None only for commands marked ``offline``.
     """
 
     _engine: Engine | None
@@ -58,33 +58,33 @@ class CommandContext:
     checking: ValidationContext
     clock: Callable[[], dt.datetime]
     progress: Progress = no_progress
-    time_read: FoundTime | None = None  # what words of time were read as
+    time_read: FoundTime | None = None  # the parsed time expression
     open_administration: OpenAdministration | None = None
-    agreed: Agreement | None = None  # what the user was asked about before; nothing beyond it is carried out
+    agreed: Agreement | None = None  # what the user agreed to before; the command is limited to it
 
     @property
     def engine(self) -> Engine:
-        """The engine behind the command."""
+        """The engine."""
         assert self._engine is not None, "an offline command asks for nothing"
         return self._engine
 
     @property
     def has_administration(self) -> bool:
-        """Whether the caller may do what concerns the memory as a whole."""
+        """Whether the caller may administer the whole memory."""
         return self.open_administration is not None
 
     async def administration(self) -> Administration:
-        """Return what works on the memory as a whole.
+        """Return the administration of the whole memory.
 
         Raises:
-            ForbiddenError: the caller sees a part of it only.
+            ForbiddenError: the caller's visibility is restricted.
         """
         if self.open_administration is None:
             raise ForbiddenError("this is for who sees the whole memory")
         return await self.open_administration()
 
     def now(self) -> dt.datetime:
-        """The instant from which words of time are read: the request's ``now``, else the clock."""
+        """The instant to which time expressions are relative: the request's ``now``, else the clock."""
         given = self.fields.find_instant("now") if "now" in self.fields else None
         return given or self.clock()
 
@@ -93,7 +93,7 @@ TABLE: Table[CommandContext] = Table()
 
 LONG = frozenset({"backup_memory", "restore_backup", "verify_backup", "export_memory", "import_memory", "optimize_memory",
                   "reindex"})  # fmt: skip
-"""Commands that may take minutes; they tell of their progress, and can be stopped where nothing is left half done."""
+"""Commands that may take minutes; they report progress, and can be stopped at safe points."""
 
 
 class ZoneField(Field):
@@ -112,7 +112,7 @@ class ZoneField(Field):
 
 
 class IdField(Field):
-    """A memory's id: 24 hexadecimal digits, matched letter for letter. Another text is no error, it names nothing."""
+    """A memory's id: 24 hexadecimal digits, compared exactly. Any other text is not an error, it matches nothing."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> str:
         if not isinstance(value, str) or not value.strip():
@@ -124,23 +124,23 @@ class IdField(Field):
 
 
 def read_scope(about: str = SCOPE_ABOUT) -> Field:
-    """The scope to read from."""
+    """Return the field of the scope to read from."""
     return NameField(name="scope", about=about)
 
 
 def tags(about: str) -> Field:
-    """Tags, in any of their three forms."""
+    """Return the field of tags, in any of their three forms."""
     return TagsField(name="tags", about=about)
 
 
 def query(*, required: bool) -> Field:
-    """Text to look for; where it is optional, a blank one counts as not given."""
+    """Return the field of the text to search for; if it is optional, a blank one counts as missing."""
     about = "What to look for, by meaning"
     return TextField(name="query", about=about, required=required, blank_is_absent=not required, limit="query_chars")
 
 
 def limit(default: int) -> Field:
-    """How many entries a listing gives at most."""
+    """Return the field of the maximum number of entries in a listing."""
     return IntegerField(
         name="limit", about="Most results", default=default, low=1, high=1000, limit="top_k"
     )  # fmt: skip
@@ -172,17 +172,17 @@ FILTER_FIELDS = (
 
 
 def get_scopes(call: CommandContext, scope: str | None, *, everywhere: bool = False) -> tuple[str, ...] | None:
-    """Name the scopes to read: ALL is None, no scope the active one and Global, or with *everywhere* None as well."""
+    """Return the names of the scopes to read: None for ALL, the active one and Global for no scope, or None as well with *everywhere*."""
     if scope is not None:
         return None if is_all(scope) else (scope,)
     return None if everywhere else tuple(dict.fromkeys((call.session.active_scope, GLOBAL)))
 
 
 async def make_filter(call: CommandContext, fields: Fields) -> ScopedFilter:
-    """Turn checked filter fields into a filter. The scope may also stand beside the filter.
+    """Convert validated filter fields to a filter. The scope may also be given beside the filter.
 
     Raises:
-        InvalidRequestError: two scopes are named, or there is no time in the words of ``time_query``.
+        InvalidRequestError: two scopes are named, or ``time_query`` contains no time.
     """
     wanted, scope = fields["tags"] or (), fields.find_text("scope")
     beside = call.fields.find_text("scope")
@@ -204,7 +204,7 @@ async def make_filter(call: CommandContext, fields: Fields) -> ScopedFilter:
 
 
 def _get_values(fields: Fields) -> dict[str, Any]:
-    """Return the parts of a filter that ask for a value of a memory's field."""
+    """Return the parts of a filter that compare a field of a memory with a value."""
     texts = {by.part: fields.find_text(by.request_name) for by in FILTERED_TEXTS.values() if by.request_name in fields}
     return texts | {
         by.part: fields.find_number(by.request_name) for by in FILTERED_NUMBERS.values() if by.request_name in fields
@@ -214,13 +214,13 @@ def _get_values(fields: Fields) -> dict[str, Any]:
 async def get_time_range(
     call: CommandContext, fields: Fields, name: str = "time_range"
 ) -> tuple[TimeRange | None, str]:
-    """Return the stretch of time that a request names by *name* or by ``time_query``; an explicit range beats words.
+    """Return the time range that a request gives as *name* or as ``time_query``; an explicit range takes precedence.
 
     Returns:
-        The stretch, None where none is named; and what the words say beside the time, which may be nothing.
+        The range, None if there is none; and the rest of the words without the time, which may be empty.
 
     Raises:
-        InvalidRequestError: there is no time in the words.
+        InvalidRequestError: the words contain no time.
     """
     span: TimeRange | None = fields[name]
     words = fields.find_text("time_query")
@@ -235,11 +235,11 @@ async def get_time_range(
 
 
 async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTime:
-    """Find the stretch of time that *words* mean, in a thread: a text in a rare language takes a second the first time.
+    """Parse the time range of *words*, in a thread: the first text in a rare language takes a second.
 
     Raises:
-        InvalidRequestError: there is none in them; never all of time instead.
-        LimitExceededError: they are too many to be a question about a time.
+        InvalidRequestError: they contain none; never falls back to all time.
+        LimitExceededError: they are too long for a question about a time.
     """
     if len(words) > MAX_TIME_CHARS:
         raise LimitExceededError(field, len(words), MAX_TIME_CHARS, "characters")
@@ -257,7 +257,7 @@ async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTi
 
 
 class TimeWords(NamedTuple):
-    """The words of time in a question, what they were read as, and what it says beside them."""
+    """The time expression in a question, its range, and the rest of the question."""
 
     words: str
     span: TimeRange
@@ -265,7 +265,7 @@ class TimeWords(NamedTuple):
 
 
 async def find_time_words(question: str, now: dt.datetime, zone: ZoneInfo) -> TimeWords | None:
-    """Return the time that a question holds; None where there is none, or it is long."""
+    """Return the time expression in a question; None if there is none, or the question is too long."""
     if len(question) > MAX_QUESTION_CHARS:
         return None
     found = await in_thread(lambda: find_time(question, now, zone))
@@ -273,5 +273,5 @@ async def find_time_words(question: str, now: dt.datetime, zone: ZoneInfo) -> Ti
 
 
 def memory_id(fields: Fields) -> MemoryId:
-    """Return the memory id that a request names."""
+    """Return the memory id of a request."""
     return MemoryId(fields.text("memory_id"))

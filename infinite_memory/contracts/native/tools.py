@@ -1,8 +1,8 @@
-"""The commands of the native contract as MCP tools: how a model sees them, and how a call becomes a request and a result.
+"""The commands of the native contract as MCP tools: their descriptions for a model, and the conversion of calls and results.
 
-The same commands, fields and replies as in the action loop, from the same table. What is added here is for models: hints when not
-to use a tool, a question to the user before anything is removed for good or replaced (`consent`), progress of long work, and a cap
-on the size of an answer.
+The same commands, fields and replies as in the action loop, from the same table. This module adds what models need: hints when not
+to use a tool, a question to the user before anything is permanently removed or replaced (`consent`), progress of long work, and a limit
+on the size of a reply.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ CORE = (
     "set_active_scope",
     "get_memory_stats",
 )
-"""What `mcp.tools = "core"` offers: remembering, finding, forgetting and scopes; no upkeep."""
+"""The tools of `mcp.tools = "core"`: remembering, finding, forgetting and scopes; no maintenance."""
 
 NO_TOOLS = frozenset({"repair_documents"})
-"""For whoever runs the machine, not for a model."""
+"""For the operator of this machine, not for a model."""
 
 NOT_FOR = {
     "store_memory": "Not for passwords or small talk; not for a fact that is stored already and has changed: update_memory.",
@@ -60,22 +60,22 @@ NOT_FOR = {
 }
 
 QUOTING = frozenset({"results", "memory", "memories", "scopes", "stats", "details", "skipped_entries"})
-"""Members of replies that hold what was stored: texts, names and descriptions."""
-MAX_PROPOSED = 100  # questions that wait for an assistant's word
+"""Fields of replies that contain stored text: texts, names and descriptions."""
+MAX_PROPOSED = 100  # questions that wait for an assistant's confirmation
 PROGRESS_S = 1.0
-CREEP = 0.001  # what a second without news adds to a client's progress
+CREEP = 0.001  # added to a client's progress each second without an update
 
 
 OpenContract = Callable[[ClientSession, Agreement | None], NativeContract]
 
 
 def offered(which: str) -> list[Command[CommandContext]]:
-    """List the commands that are tools: ``core`` or ``all``."""
+    """Return the commands that are tools: ``core`` or ``all``."""
     return [command for command in TABLE if command.name not in NO_TOOLS and (which == "all" or command.name in CORE)]
 
 
 def describe_tool(command: Command[CommandContext]) -> Json:
-    """Describe a command as a tool."""
+    """Return a command's tool definition."""
     schema = command.schema()
     if command.name in QUESTIONS:
         schema["properties"] = {**schema["properties"], CONFIRM.name: CONFIRM.described()}
@@ -91,27 +91,27 @@ def describe_tool(command: Command[CommandContext]) -> Json:
 
 
 class Tools:
-    """One client's tools. Calls may run side by side."""
+    """One client's tools. Calls may run concurrently."""
 
     def __init__(self, open_contract: OpenContract, session: ClientSession, which: str) -> None:
         self._open, self._session, self._which = open_contract, session, which
-        self._moving: asyncio.Future[Json] | None = None  # a change of the active scope that is under way
+        self._moving: asyncio.Future[Json] | None = None  # a running change of the active scope
         self._finishing: set[asyncio.Future[Json]] = set()
-        self._proposed: dict[str, str] = {}  # marks of questions that the assistant is to put to its user, by request
+        self._proposed: dict[str, str] = {}  # marks of questions that the assistant should ask its user, by request
 
     def list_all(self) -> list[Json]:
-        """Describe every tool that is offered."""
+        """Return the definition of every enabled tool."""
         return [describe_tool(command) for command in offered(self._which)]
 
     def _hint(self, name: str, commands: Collection[str]) -> str:
-        """Return what to say of a tool that there is none of: where it is one, or which may be meant."""
+        """Return a hint about an unknown tool: where it is available, or a similar name."""
         if TABLE.find(name) is not None and name not in NO_TOOLS:
             return f"; it is none of the {self._which} tools (setting mcp.tools)"
         near = [other for other in TABLE.nearest(name) if other in commands]
         return f"; did you mean {' or '.join(near)}?" if near else ""
 
     async def call(self, name: str, arguments: Json, call: ToolCall) -> Json:
-        """Run a tool and give its result."""
+        """Run a tool and return its result."""
         commands = {command.name: command for command in offered(self._which)}
         command = commands.get(name)
         if command is None:
@@ -142,7 +142,7 @@ class Tools:
         return parse_fields((CONFIRM,), given, "", checking).flag(CONFIRM.name)
 
     async def ask(self, action: str, **fields: Any) -> Json:
-        """Send one request of the native contract on this client's behalf, and give the reply."""
+        """Send a request of the native contract for this client, and return the reply."""
         return await self._open(dataclasses.replace(self._session), None).handle({**fields, "action": action})
 
     async def _run(
@@ -150,7 +150,7 @@ class Tools:
     ) -> Json:
         if self._moving is not None:
             await asyncio.wait([self._moving])
-        session = dataclasses.replace(self._session)  # of its own: calls run side by side
+        session = dataclasses.replace(self._session)  # a copy: calls run concurrently
         active = session.active_scope
         told = Told(command.title)
         contract = self._open(session, agreed)
@@ -167,7 +167,7 @@ class Tools:
         return reply
 
     async def _finish(self, work: asyncio.Future[Json], command: Command[CommandContext]) -> Json:
-        """Wait for a call. A cancelled one stops, unless it writes: half a write would help nobody."""
+        """Wait for a call. Cancelling it stops the call, unless it writes: half a write helps nobody."""
         if command.read_only:
             return await work
         self._finishing.add(work)
@@ -177,7 +177,7 @@ class Tools:
     async def _ask_first(
         self, command: Command[CommandContext], arguments: Json, call: ToolCall, *, confirmed: bool
     ) -> Agreement | Refused | None:
-        """Ask the user before something is removed or handed on; returns what the command is held to, or the reply that refuses."""
+        """Ask the user before memories are removed or exported; return what the command is limited to, or the reply that rejects it."""
         proposal = await propose(command, arguments, self._open(dataclasses.replace(self._session), None))
         if not isinstance(proposal, Proposal):
             return proposal
@@ -200,7 +200,7 @@ class Tools:
         return Refused({"status": "ERROR", "error": message, "error_code": "INVALID_REQUEST"})
 
     def _remember(self, request: str, mark: str) -> None:
-        """Keep what an assistant was told to ask, so that its word counts for that and nothing else."""
+        """Store what an assistant was told to ask, so that its confirmation applies to that and nothing else."""
         self._proposed.pop(request, None)
         self._proposed[request] = mark
         if len(self._proposed) > MAX_PROPOSED:
@@ -208,7 +208,7 @@ class Tools:
 
 
 def wrap_result(reply: Json) -> Json:
-    """Wrap a reply as a tool's result: structured, and the same JSON as text."""
+    """Return a reply as a tool's result: structured, and the same JSON as text."""
     if QUOTING & reply.keys() and reply.get("status") == "OK":
         reply = with_notice(reply)
     reply, text = capped(reply)
@@ -220,7 +220,7 @@ def wrap_result(reply: Json) -> Json:
 
 
 class Told:
-    """How far long work is, as the client is told."""
+    """The progress of long work, as sent to the client."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -228,22 +228,22 @@ class Told:
         self._is_wanted = True
 
     def take(self, done: int, total: int) -> None:
-        """Learn how much is done, of how much; 0 for unknown.
+        """Report *done* of *total*; a total of 0 is unknown.
 
         Raises:
-            CancelledError: nobody wants the work any more. Before Python 3.12 `asyncio.wait_for` loses a cancellation that comes when
-                what it waits for is done already, and the database's driver sends by it.
+            CancelledError: the work is no longer wanted. Before Python 3.12 `asyncio.wait_for` loses a cancellation that arrives when
+                the awaited future is done already, and the database driver sends through it.
         """
         if not self._is_wanted:
             raise asyncio.CancelledError
         self._done, self._total = done, total
 
     def stop(self) -> None:
-        """Let the work end where it next tells how far it is."""
+        """Make the work stop when it next reports progress."""
         self._is_wanted = False
 
     def next(self, seconds: int) -> tuple[float, float | None, str]:
-        """Return value, total and words of the next notification. The value has to grow each time, by the protocol."""
+        """Return value, total and message of the next notification. By the protocol, the value must grow each time."""
         self._shown = round(max(self._done, self._shown + CREEP), 3)
         known = self._total >= self._shown > 0
         counted = f"{self._done:,}" + (f" of {self._total:,}" if known else "") + " done, " if self._done else ""
@@ -251,7 +251,7 @@ class Told:
 
 
 async def _with_progress(work: Awaitable[Json], told: Told, call: ToolCall) -> Json:
-    """Wait for long work, and tell once a second how far it is. It stops when the call is cancelled, wherever it can be left as it is."""
+    """Wait for long work, and report its progress once a second. If the call is cancelled, the work stops at a safe point."""
     task = asyncio.ensure_future(work)
     seconds = 0
     try:

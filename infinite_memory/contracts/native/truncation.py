@@ -1,6 +1,6 @@
-"""Keeps an answer small enough for a model: clients refuse one of more than about 25,000 tokens.
+"""Limits the size of a reply for models: clients reject one of more than about 25,000 tokens.
 
-Bytes of UTF-8 stand for tokens: the worst text is about two bytes a token, ordinary text four, so the cap holds for every script.
+UTF-8 bytes stand for tokens: the worst text has about two bytes a token, ordinary text four, so the limit holds for every script.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from infinite_memory.contracts.large_requests import LARGE_CHARS, is_larger
 Json = dict[str, Any]
 
 ANSWER_BYTES = 40_000
-MIN_CHARS = 200  # a text is not cut below this; rather, entries are left out
+MIN_CHARS = 200  # texts are not cut below this; entries are dropped instead
 _CUT = ("text", "excerpt", "content")
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def capped(reply: Json, most: int = ANSWER_BYTES) -> tuple[Json, str]:
-    """Cut *reply* to *most* bytes of JSON: long texts first, then whole entries from the end; what was cut says so.
+    """Truncate *reply* to *most* bytes of JSON: first long texts, then whole entries from the end; a note reports it.
 
     Returns:
-        The reply, the same object where nothing had to be cut; and its JSON.
+        The reply, the same object if nothing was truncated; and its JSON.
     """
     text = _json(reply)
     if len(text.encode()) <= most:
@@ -32,19 +32,19 @@ def capped(reply: Json, most: int = ANSWER_BYTES) -> tuple[Json, str]:
 
 
 def measure_size(reply: Json) -> int:
-    """Count the bytes of *reply* as JSON."""
+    """Return the size of *reply* as JSON, in bytes."""
     return len(_json(reply).encode())
 
 
 def _json(reply: Json) -> str:
-    if is_larger(reply, LARGE_CHARS):  # in a thread, where the encoder in C would let nothing else run
+    if is_larger(reply, LARGE_CHARS):  # in a thread, where the C encoder would block all others
         return "".join(_ENCODER.iterencode(reply))
     return _ENCODER.encode(reply)
 
 
 def _cut(reply: Json, most: int) -> Json:
     low, high = MIN_CHARS, max(MIN_CHARS, _level(_lengths(reply), most))
-    while low < high:  # the greatest length that fits
+    while low < high:  # binary search for the greatest length that fits
         middle = (low + high + 1) // 2
         if measure_size(_cut_texts(reply, middle)) <= most - 300:  # room for the note
             low = middle
@@ -57,12 +57,12 @@ def _cut(reply: Json, most: int) -> Json:
         before = len(cut[name])
         cut[name] = cut[name][: before // 2]
         cut["truncated_note"] = f"the first {len(cut[name])} of {name} are shown; ask for fewer, or more narrowly"
-        cut.pop("next_cursor", None)  # it would skip what was left out
+        cut.pop("next_cursor", None)  # it would skip the dropped entries
     return cut
 
 
 def _lengths(value: Any) -> list[int]:
-    """List the lengths of the texts that may be cut."""
+    """Return the lengths of the texts that may be cut."""
     if isinstance(value, dict):
         own = [len(text) for name, text in value.items() if name in _CUT and isinstance(text, str)]
         return own + [length for part in value.values() for length in _lengths(part)]
@@ -72,7 +72,7 @@ def _lengths(value: Any) -> list[int]:
 
 
 def _level(lengths: list[int], most: int) -> int:
-    """Return the greatest length to which texts can be cut so that they come to *most* characters together."""
+    """Return the greatest length to which texts can be cut so that they have at most *most* characters in total."""
     remaining = most
     ordered = sorted(lengths)
     for index, length in enumerate(ordered):

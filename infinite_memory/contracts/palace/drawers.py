@@ -1,4 +1,4 @@
-"""Tools about drawers: put in, recalled, listed, forgotten. A drawer is a memory."""
+"""Tools for drawers: stored, recalled, listed, forgotten. A drawer is a memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from infinite_memory.engine.types import NewMemory
 from infinite_memory.errors import InvalidRequestError, MemoryNotFoundError
 from infinite_memory.models import Filter, tag_key
 
-GROWTH_FACTOR = 4  # factor by which a listing reads on when its room left out too many
+GROWTH_FACTOR = 4  # factor by which a listing reads more if too many are of other rooms
 
 
 @TABLE.command(
@@ -115,7 +115,7 @@ async def _listed(call: CommandContext) -> list[Weighed]:
     if room != GENERAL:
         return await call.engine.layers.most_important(call.palace, limit, Filter(tag_keys=keys, type=room))
     asked = limit
-    while True:  # General is also where memories of no room lie, which no filter can tell
+    while True:  # General also contains memories without a room, which no filter can express
         drawers = await call.engine.layers.most_important(call.palace, asked, Filter(tag_keys=keys))
         inside = [drawer for drawer in drawers if get_room(drawer.memory) == GENERAL]
         if len(inside) >= limit or len(drawers) < asked:

@@ -1,4 +1,4 @@
-"""Tools about the temporal knowledge graph of a palace."""
+"""Tools for the temporal knowledge graph of a palace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools about palaces themselves. A palace is a scope; its description is its identity text, layer 0 of every recall."""
+"""Tools for palaces. A palace is a scope; its description is its identity text, layer 0 of every recall."""
 
 from __future__ import annotations
 

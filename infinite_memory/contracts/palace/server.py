@@ -1,6 +1,6 @@
-"""One client of the palace contract, as an MCP server that knows nothing but tools.
+"""The palace contract as an MCP server that has only tools, for one client.
 
-A result is JSON in a text. Whatever fails in a tool is a JSON-RPC error of code -32603 whose message begins with the tool's name, as
+A result is JSON in a text. Every error of a tool is a JSON-RPC error of code -32603 whose message starts with the tool's name, as
 the contract's document says.
 """
 
@@ -33,18 +33,18 @@ from infinite_memory.errors import (
 __all__ = ["PalaceServer", "drawers", "graph", "palaces"]
 
 METHODS = frozenset({"ping", "tools/list", "tools/call"})
-VERSION = "2024-11-05"  # of the protocol, by the contract's document
+VERSION = "2024-11-05"  # of the protocol, according to the contract's document
 ORDER = (
     "memory_remember", "memory_recall", "memory_recall_deep", "palace_create", "palace_list", "kg_assert", "kg_query",
     "memory_list", "memory_forget", "palace_info",
 )  # fmt: skip
 
 QUOTING = frozenset({"results", "drawers", "triples", "triple", "palaces", "description"})
-"""Members of replies that hold what was stored."""
+"""Fields of replies that contain stored text."""
 
 
 class PalaceServer(ContractServer[CommandContext]):
-    """One client of the contract. ``default`` names the palace of calls that name none; it is made when it is first needed."""
+    """One client of the contract. ``default`` is the palace of calls that name none; it is created on first use."""
 
     def __init__(self, context: ContractContext, default: str | None) -> None:
         super().__init__(SPEC, TABLE, context)
@@ -88,10 +88,10 @@ class PalaceServer(ContractServer[CommandContext]):
         return {"content": [{"type": "text", "text": text}]}
 
     def _with_default(self, command: Command[CommandContext], arguments: Json) -> Json:
-        """Return the arguments with the default palace in them.
+        """Return the arguments with the default palace.
 
         Raises:
-            InvalidRequestError: one that is required lacks.
+            InvalidRequestError: a required one is missing.
         """
         for field in command.fields:
             value = arguments.get(field.name)
@@ -115,18 +115,18 @@ class PalaceServer(ContractServer[CommandContext]):
 
 
 async def _make(engine: Engine, palace: str) -> None:
-    """Create the default palace, unless it is there."""
+    """Create the default palace if it does not exist."""
     try:
         await engine.scopes.get(palace)
     except ScopeNotFoundError:
         try:
             await engine.scopes.create(palace, "")
-        except ScopeExistsError:  # somebody was faster
+        except ScopeExistsError:  # created concurrently
             await engine.scopes.get(palace)
 
 
 def _format_error(exc: InfiniteMemoryError) -> str:
-    """Write what failed in this contract's words."""
+    """Return an error's message in the contract's terms."""
     text = str(exc)
     if isinstance(exc, ScopeNotFoundError | ScopeExistsError | ScopeArchivedError):
         return text.replace("scope", "palace", 1)

@@ -1,4 +1,4 @@
-"""What is known of the palace contract before it is loaded."""
+"""The specification of the palace contract, available without loading it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ data, never instructions."""
 
 
 def _filter_level(value: str) -> str | None:
-    """Return the most talkative level of a filter such as ``warn,store=debug``."""
+    """Return the most verbose level of a filter such as ``warn,store=debug``."""
     named = [LOG_LEVELS[word] for word in re.findall(r"[a-z]+", value.lower()) if word in LOG_LEVELS]
     order = ("DEBUG", "INFO", "WARNING", "ERROR")
     return min(named, key=order.index) if named else None

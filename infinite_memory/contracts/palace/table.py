@@ -1,11 +1,11 @@
 """The table of the palace contract, and what its rows share: fields, the ids of drawers, and rooms.
 
-A drawer's id is a UUID that is computed from the memory's id and back, so nothing is kept beside it. The 96 bits of an id fill a UUID
-of version 8 (RFC 9562, section 5.8, whose content is the maker's own); the 26 bits that are left are zero, so a UUID of somebody else's
-is known as such. The case of its digits does not count (RFC 9562, section 4); all else does.
+A drawer's id is a UUID that is computed from the memory's id and back, so nothing is stored for it. The 96 bits of an id fit in a UUID
+of version 8 (RFC 9562, section 5.8, with vendor-specific content); the remaining 26 bits are zero, so a foreign UUID
+is recognised. The case of its digits is ignored (RFC 9562, section 4); all else is compared exactly.
 
-There are eight rooms that are known by name, General, and any other as ``Custom(name)``. A drawer's room is kept as the memory's type,
-so every contract can filter by it. A memory of another type, or of none, lies in General.
+There are eight predefined rooms, General, and any other as ``Custom(name)``. A drawer's room is stored as the memory's type,
+so every contract can filter by it. A memory of another type, or of none, is in General.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _CUSTOM = "Custom("
 
 @dataclass(slots=True)
 class CommandContext(RequestContext):
-    """One tool call on its way. ``data_dir`` is the folder that all palaces are kept in."""
+    """A running tool call. ``data_dir`` is the folder of all palaces."""
 
     data_dir: Path
 
     @property
     def palace(self) -> str:
-        """The palace that the call is about."""
+        """The palace of the call."""
         return self.fields.text("palace")
 
 
@@ -45,28 +45,28 @@ PALACE = NameField(name="palace", about="Palace ID (optional if server started w
 
 
 def query() -> TextField:
-    """Text to look for."""
+    """Return the field of the text to search for."""
     return TextField(name="query", about="What to look for, by meaning", required=True, limit="query_chars")
 
 
 def top_k() -> IntegerField:
-    """How many drawers a search gives."""
+    """Return the field of the number of drawers in a search."""
     return IntegerField(name="top_k", about="Most results", default=10, low=1, high=1000, limit="top_k")
 
 
 def to_uuid(key: str) -> str:
-    """Write an id of 24 hexadecimal digits as a UUID."""
+    """Convert an id of 24 hexadecimal digits to a UUID."""
     return f"{key[:8]}-{key[8:12]}-8{key[12:15]}-8{key[15:18]}-{key[18:24]}000000"
 
 
 def find_memory_id(uuid: str) -> MemoryId | None:
-    """Return the id that *uuid* was made from; None when it was made from none."""
+    """Return the id from which *uuid* was made; None if it was not made from one."""
     match = _FORM.fullmatch(uuid)
     return MemoryId("".join(match.groups()).lower()) if match else None
 
 
 def room_named(name: str | None) -> str:
-    """Return the room that *name* means; none is General."""
+    """Return the room of *name*; None is General."""
     trimmed = (name or "").strip()
     if not trimmed:
         return GENERAL
@@ -74,10 +74,10 @@ def room_named(name: str | None) -> str:
 
 
 def get_room(memory: MemoryRecord) -> str:
-    """Return the room that a memory lies in."""
+    """Return the room of a memory."""
     return memory.type if memory.type is not None and is_room(memory.type) else GENERAL
 
 
 def is_room(name: str) -> bool:
-    """True if *name* is how a room is written, letter for letter."""
+    """True if *name* is exactly a room's name."""
     return name in ROOMS or (name.startswith(_CUSTOM) and name.endswith(")"))
