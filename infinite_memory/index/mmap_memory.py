@@ -1,9 +1,8 @@
-"""What of the sidecar's memory goes back to the system: pages of mapped files.
+"""Limits the resident memory of the index: pages of mapped files are released after searches.
 
-A mapped file costs no memory that the system could not take back, but what is read of it counts to the daemon, and the
-system maps 64 KiB to 2 MiB around each address that is read: one recall among a million memories would leave most of
-their vectors, 768 MiB, on its account. So the sidecar gives pages back after a search, as many as lie above a bound.
-They stay in the system's cache; to map one again takes a few microseconds.
+Pages of a mapped file can always be reclaimed by the system, but pages that were read count towards the daemon's RSS, and the kernel maps
+64 KiB to 2 MiB around each address that is read: one recall among a million memories would leave most of their vectors, 768 MiB, resident.
+So the index releases pages above a bound after a search. They stay in the page cache; mapping one again takes a few microseconds.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_RESIDENT = 512 << 20
-"""Bytes of mapped files, the program's own among them, that may be in memory when a search has ended."""
+"""Maximum bytes of mapped files, the program's own included, that may be resident after a search."""
 
 SMALL_SHARE = 16
-"""Arrays of at most one in so many bytes of the bound are left alone; they are of 40,000 memories."""
+"""Arrays smaller than the bound divided by this are left alone: 40,000 memories."""
 
 _STATM = Path("/proc/self/statm")
 
@@ -32,12 +31,12 @@ class Mapped:
     """A read-only array in a mapped file. Threads may share it."""
 
     def __init__(self, rows: NDArray[Any], source: object) -> None:
-        """Take the array, and what keeps its file mapped."""
+        """Take the array, and the object that keeps its file mapped."""
         self.rows, self._source = rows, source
-        self.given_back_at = time.monotonic()  # nothing of it is in memory yet
+        self.given_back_at = time.monotonic()  # nothing of it is resident yet
 
     def release_pages(self) -> None:
-        """Take the pages out of this process; whoever reads them, now even, maps them again."""
+        """Release the pages from this process; reads, even concurrent ones, map them again."""
         self.given_back_at = time.monotonic()
         start = -(-self.rows.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
         end = (self.rows.ctypes.data + self.rows.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
@@ -46,14 +45,14 @@ class Mapped:
 
 
 def resident_bytes() -> int:
-    """Return how much of all mapped files this process has in memory; 0 where the system does not say (other than Linux)."""
+    """Return the resident bytes of all mapped files of this process; 0 on systems other than Linux, where it is unknown."""
     return int(_STATM.read_bytes().split()[2]) * mmap.PAGESIZE if sys.platform == "linux" else 0
 
 
 def enforce_rss_limit(bound: int, arrays: Iterable[Mapped]) -> None:
-    """Release pages of *arrays*, the longest held first, while more than *bound* bytes of mapped files are in memory.
+    """Release pages of *arrays*, least recently released first, while more than *bound* bytes of mapped files are resident.
 
-    Nothing is looked at where *arrays* are small beside the bound: to ask the system takes as long as to search in them.
+    Nothing is checked if *arrays* are small compared to the bound: asking the system takes as long as searching them.
     """
     held = sorted(arrays, key=lambda array: array.given_back_at)
     if sum(array.rows.nbytes for array in held) * SMALL_SHARE <= bound:

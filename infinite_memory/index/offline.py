@@ -1,4 +1,4 @@
-"""What stands for a vector index on a server that does not answer: nothing is found by it, so the words alone are searched."""
+"""Stand-in for a vector index whose server does not answer: it finds nothing, so that only the text index is searched."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class OfflineIndex:
-    """Implements `VectorIndex`: empty for a search by words, an error for all that would be wrong without the rows.
+    """Implements `VectorIndex`: empty for a search by words, an error for everything that would be wrong without the rows.
 
     Args:
-        reason: Why the server cannot be asked.
-        written: Memories that were just written, whose words are to be entered.
+        reason: Why the server cannot be reached.
+        written: Memories that were just written, whose words are to be indexed.
     """
 
     is_remote: ClassVar[bool] = False
@@ -28,14 +28,14 @@ class OfflineIndex:
         self.reason = reason
         self._written = {memory.memory_id: memory for memory in written}
 
-    # what a search by words asks for
+    # used by a search by words
 
     def search(self, vector: Vectors, k: int, where: Filter) -> list[Hit]:
-        """Find nothing."""
+        """Return no hits."""
         return []
 
     def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
-        """Return an empty page: it is asked which of some candidates bear a tag."""
+        """Return an empty page: callers only ask which candidates have a tag."""
         return Page((), 0, None)
 
     def top_by_weight(self, where: Filter, limit: int, decay: ImportanceDecay) -> list[MemoryId]:
@@ -43,15 +43,15 @@ class OfflineIndex:
         return []
 
     def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
-        """Return the scopes of what was just written; the store is asked for all others."""
+        """Return the scopes of just written memories; the store is asked for all others."""
         return {memory_id: self._written[memory_id].scope_id for memory_id in memory_ids if memory_id in self._written}
 
     def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
-        """Return the revisions of what was just written."""
+        """Return the revisions of just written memories."""
         return {memory_id: self._written[memory_id].revision for memory_id in memory_ids if memory_id in self._written}
 
     def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
-        """Know of no conversation; what is written now is read again when the server answers."""
+        """Return nothing; memories written now are reindexed when the server is back."""
         return {}
 
     def tags(self, start: int, limit: int) -> Sequence[str]:
@@ -64,7 +64,7 @@ class OfflineIndex:
     def close(self) -> None:
         """Do nothing."""
 
-    # what would be wrong
+    # wrong without the rows
 
     def _refuse(self) -> IndexUnavailableError:
         return IndexUnavailableError(self.reason)
@@ -119,7 +119,7 @@ class OfflineIndex:
 
     @property
     def dead_count(self) -> int:
-        """None."""
+        """Always 0."""
         return 0
 
     def compact(self, *, all_rows: bool = False) -> int:

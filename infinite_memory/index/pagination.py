@@ -1,7 +1,7 @@
-"""The order of listings, and the cursors that continue them.
+"""The order of listings, and their pagination cursors.
 
-A cursor says after which memory a listing goes on, not how many were shown: memories that arrive or vanish between two
-pages neither repeat nor hide others.
+A cursor names the memory after which a listing continues, not an offset: memories added or removed between two pages neither repeat
+nor hide others.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ MAX_CURSOR_CHARS = 100  # a third of them are needed
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The last memory of a page: when it happened (milliseconds since 1970) and its key."""
+    """The last memory of a page: its time of occurrence (milliseconds since 1970) and its key."""
 
     newest_first: bool
     occurred_ms: int
     key: bytes
 
     def format(self) -> str:
-        """Write the cursor in letters, digits, ``-`` and ``_``."""
+        """Return the cursor in letters, digits, ``-`` and ``_``."""
         body = _FORMAT.pack(self.newest_first, self.occurred_ms, self.key, 0)[:_CHECKED]
         return base64.urlsafe_b64encode(body + struct.pack("<I", zlib.crc32(body))).rstrip(b"=").decode("ascii")
 
     @classmethod
     def parse(cls, text: str, newest_first: bool) -> Cursor:
-        """Read what `format` wrote.
+        """Parse the result of `format`.
 
         Raises:
-            InvalidRequestError: it was not made here, or for the other direction.
+            InvalidRequestError: it was not issued here, or belongs to the other direction.
         """
         if len(text) > MAX_CURSOR_CHARS:
             raise InvalidRequestError.invalid_value("cursor", text, "a cursor that an earlier page gave")
@@ -65,13 +65,13 @@ class Cursor:
 def first_in_order(
     slots: Slots, occurred_ms: NDArray[Any], keys: Keys, limit: int, *, after: Cursor | None, newest_first: bool
 ) -> tuple[Slots, bool]:
-    """Pick the first *limit* of *slots* by time, then key, both falling where *newest_first*.
+    """Return the first *limit* of *slots* by time, then key, both descending if *newest_first*.
 
     Args:
         slots: Slots to pick from.
         occurred_ms: Times of all slots.
         keys: Keys of all slots.
-        after: Only what follows this place.
+        after: Only slots after this position.
 
     Returns:
         The slots in order, and whether more follow.
@@ -85,7 +85,7 @@ def first_in_order(
         slots, times = slots[beyond], times[beyond]
     more = len(slots) > limit
     if more and limit > 0:
-        # Partition first: sorting a hundred thousand keys to show fifty would cost most of the call.
+        # Partition first: sorting a hundred thousand keys to return fifty would dominate the call.
         bound = np.partition(times, -limit if newest_first else limit - 1)[-limit if newest_first else limit - 1]
         near = times >= bound if newest_first else times <= bound
         slots, times = slots[near], times[near]
@@ -96,7 +96,7 @@ def first_in_order(
 def weigh(
     decay: ImportanceDecay, importance: NDArray[np.float64], created_ms: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return what `ImportanceDecay.weight` does, for many; NaN is no importance."""
+    """Vectorised `ImportanceDecay.weight`; NaN means no importance."""
     age_days = np.maximum(0.0, milliseconds(decay.now) - created_ms) / DAY_MS
     given = np.where(np.isnan(importance), decay.unset, np.minimum(1.0, importance / decay.full))
     lasting = decay.lasting_share

@@ -1,4 +1,4 @@
-"""Which slots bear a tag, belong to a conversation or lie in a stretch of time, without a pass over all of them."""
+"""Which slots have a tag, belong to a conversation or fall in a time range, without a pass over all of them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from numpy.typing import NDArray
 from infinite_memory.index.id_map import Slots
 
 MERGE_AT_LEAST = 4096
-"""What came since the last merge is looked through one by one; merging moves the whole order, 10 ms at a million."""
+"""Slots since the last merge are scanned one by one; a merge moves the whole order, 10 ms at a million."""
 
 
 class Postings:
-    """Slots by a small code, in rising order; slots only come, dead ones stay. Not locked."""
+    """Slots by a small code, ascending; slots are only added, dead ones stay. Not locked."""
 
     def __init__(self) -> None:
         self._slots: defaultdict[int, array[int]] = defaultdict(lambda: array("i"))
 
     def add(self, borne: Iterable[tuple[int, int]]) -> None:
-        """Enter pairs of a code and a slot that bears it; slots rise, and are higher than those before."""
+        """Add pairs of a code and a slot that has it; slots ascend, and are higher than all previous ones."""
         slots = self._slots
         for code, slot in borne:
             slots[code].append(slot)
 
     def fill(self, codes: NDArray[np.int32], slots: Slots) -> None:
-        """Enter very many: ``slots[i]`` bears ``codes[i]``; slots rise."""
+        """Add very many at once: ``slots[i]`` has ``codes[i]``; slots ascend."""
         order = np.argsort(codes, kind="stable")
         ordered = slots[order].astype(np.int32)
         used, starts = np.unique(codes[order], return_index=True)
@@ -36,21 +36,21 @@ class Postings:
             self._slots[code].frombytes(stretch.tobytes())
 
     def find(self, code: int | None) -> Slots:
-        """List the slots of a code; none for None."""
+        """Return the slots of a code; none for None."""
         slots = None if code is None else self._slots.get(code)
-        # A copy, for an array cannot grow while a view of it lives.
+        # A copy, because an array cannot grow while a view of it exists.
         return np.empty(0, np.int64) if slots is None else np.frombuffer(slots, np.int32).astype(np.int64)
 
 
 class TimeOrder:
-    """Slots in order of their times. Not locked."""
+    """Slots ordered by time. Not locked."""
 
     def __init__(self) -> None:
         self._times: NDArray[np.int64] = np.empty(0, np.int64)
         self._slots: NDArray[np.int32] = np.empty(0, np.int32)
 
     def between(self, times: NDArray[np.int64], start: float | None, end: float | None) -> Slots | None:
-        """List the slots with ``start <= time < end``, rising; None when they are so many that a pass over all is as good.
+        """Return the slots with ``start <= time < end``, ascending; None if there are so many that a pass over all is as fast.
 
         Args:
             times: The times of all slots, which only grow by appending.

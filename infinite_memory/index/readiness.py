@@ -1,4 +1,4 @@
-"""A state that others wait for: reached, or not this time, and then tried again."""
+"""A state that others can wait for: each attempt reaches it or fails, and is then retried."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from infinite_memory.errors import InfiniteMemoryError, StoreUnavailableError
 
 
 class Readiness:
-    """Closed at first; once open it stays open. Used from one event loop."""
+    """Starts closed; once open it stays open. Used from one event loop."""
 
     def __init__(self) -> None:
         self.is_open = False
         self._waiting: set[asyncio.Future[None]] = set()
 
     def open(self) -> None:
-        """Let everybody pass, from now on."""
+        """Release all waiters, now and in future."""
         self.is_open = True
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
 
     def fail(self, exc: InfiniteMemoryError) -> None:
-        """Raise in those who wait why it did not open this time; those who come later wait for the next try."""
+        """Raise in current waiters why this attempt failed; later ones wait for the next attempt."""
         for future in self._waiting:
             if not future.done():
                 future.set_exception(exc)
 
     async def passed(self, wait_s: float) -> bool:
-        """Wait until it is open; False when *wait_s* seconds were not enough.
+        """Wait until it is open; False if that takes longer than *wait_s* seconds.
 
         Raises:
-            InfiniteMemoryError: what `fail` was told meanwhile.
+            InfiniteMemoryError: the error passed to `fail` meanwhile.
         """
         if self.is_open:
             return True
@@ -47,17 +47,17 @@ class Readiness:
 
 
 class IndexReadiness:
-    """How far the indexes are opened, for those who wait for it."""
+    """The stages of opening the indexes, for callers that wait for them."""
 
     def __init__(self, wait_s: float) -> None:
-        """Take how long a caller waits at most."""
+        """Take the maximum time a caller waits."""
         self.wait_s = wait_s
         self.connected = Readiness()  # the store can be written
-        self.worded = Readiness()  # words can be searched, and a part of the rest
+        self.worded = Readiness()  # words can be searched, and part of the rest
         self.opened = Readiness()
 
     def fail(self, exc: InfiniteMemoryError) -> None:
-        """Raise in all who wait why nothing was reached this time."""
+        """Raise in all waiters why this attempt failed."""
         for readiness in (self.connected, self.worded, self.opened):
             readiness.fail(exc)
 
@@ -65,7 +65,7 @@ class IndexReadiness:
         """Return once the store can be written; waits at most the configured time. The index may still be loading.
 
         Raises:
-            StoreUnavailableError: MongoDB could not be reached at the last try.
+            StoreUnavailableError: MongoDB could not be reached at the last attempt.
         """
         if not await self.connected.passed(self.wait_s):
             raise StoreUnavailableError(f"MongoDB is not ready after {self.wait_s:g} s; try again in a moment")

@@ -1,7 +1,7 @@
-"""To which memories something happened lately: what was removed while the store was read, what was written while others went.
+"""Ids of memories that were recently removed or written, for readers of the store that run concurrently.
 
-A slower reader of the store must not bring back what was removed meanwhile; what came before its reading began says nothing,
-for since then another process may have brought the memory back.
+A slow reader of the store must not bring back memories removed meanwhile; removals before it started do not count, since another
+process may have restored the memory after them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from infinite_memory.models import MemoryId
 
 CAPACITY = 10_000
-"""Ids remembered: many more than come while one page of the store is read."""
+"""Ids kept: many more than arrive while one page of the store is read."""
 
 
 class RecentIds:
-    """The ids that came last. ``count`` rises with each: who begins something remembers it, and asks later what came since."""
+    """The most recent ids. ``count`` increases with each: a reader notes it at its start, and later asks for the ids since."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -26,7 +26,7 @@ class RecentIds:
         return len(self._numbers)
 
     def since(self, count: int, memory_ids: Iterable[MemoryId]) -> list[MemoryId]:
-        """Return those of *memory_ids* that came since ``count`` was *count*."""
+        """Return those of *memory_ids* added since ``count`` was *count*."""
         return (
             [memory_id for memory_id in memory_ids if self._numbers.get(memory_id, 0) > count]
             if self.count > count
@@ -34,7 +34,7 @@ class RecentIds:
         )
 
     def add(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Take ids up."""
+        """Add ids."""
         for memory_id in memory_ids:
             self.count += 1
             self._numbers[memory_id] = self.count
@@ -43,10 +43,10 @@ class RecentIds:
             self._numbers.popitem(last=False)
 
     def discard(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Forget ids."""
+        """Discard ids."""
         for memory_id in memory_ids:
             self._numbers.pop(memory_id, None)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Discard all ids."""
         self._numbers.clear()

@@ -1,4 +1,4 @@
-"""Looks again at what changed in an index that several daemons write: a slower one may have written an older state over it."""
+"""Schedules rechecks of changes in an index that several daemons write: a slower one may overwrite them with an older state."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.base import Change, ChangeKind
 
-RECHECK_S = 20.0  # after a change of memories on a server: longer than a write there may take
+RECHECK_S = 20.0  # after a change on a server: longer than any write there takes
 
 
 class Rechecks:
-    """Changes of memories that are to be looked at again, the newest of each."""
+    """Changes to recheck, the newest of each memory."""
 
     def __init__(self) -> None:
         self._changes: OrderedDict[MemoryId, tuple[float, Change]] = OrderedDict()
 
     def add(self, changes: Sequence[Change]) -> None:
-        """Take changes up."""
+        """Add changes."""
         now = time.monotonic()
         for change in changes:
             if change.memory_id is not None:
@@ -27,7 +27,7 @@ class Rechecks:
                 self._changes.move_to_end(change.memory_id)
 
     def due(self) -> dict[MemoryId, Change]:
-        """Return those that came long enough ago, and drop them."""
+        """Remove and return the changes that are old enough."""
         due: dict[MemoryId, Change] = {}
         oldest = time.monotonic() - RECHECK_S
         while self._changes and next(iter(self._changes.values()))[0] < oldest:
@@ -37,7 +37,7 @@ class Rechecks:
 
 
 def is_late(change: Change, revision: int | None, scope_id: ScopeId | None) -> bool:
-    """True if the index has a memory where it was removed, or lacks the revision that was told; these it has it at."""
+    """True if the index still has a removed memory, or lacks the revision of the change; *revision* and *scope_id* are the indexed ones."""
     if change.kind is ChangeKind.REMOVED:
         return revision is not None and scope_id == change.scope_id
     return revision is None or revision < change.revision

@@ -1,5 +1,5 @@
-"""Compares the sidecar with the store, or two indexes, memory by memory: slow and certain, where the change feed cannot be followed or
-trusted."""
+"""Compares the index with the store, or two indexes, memory by memory: slow but certain, for when the change feed cannot be followed
+or trusted."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from infinite_memory.index.base import TextIndex, VectorIndex, call
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.base import UNKNOWN_REVISION, Located, Store
 
-SETTLE_S = 2.0  # a batch of vectors takes a part of a second from the store to the index, and the change feed some milliseconds
+SETTLE_S = 2.0  # a batch of vectors takes part of a second from store to index, the change feed some milliseconds
 SETTLE_AGAIN_S = 0.1
-_NEVER = sys.maxsize  # of a memory whose revision cannot be read: it is read again
+_NEVER = sys.maxsize  # for a memory whose revision cannot be read: it is reloaded
 BATCH = 500  # memories fetched at a time: small enough to keep the loop responsive
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a comparison of sidecar and store found and mended."""
+    """What a comparison of index and store found and repaired."""
 
     missing: int
     stale: int
@@ -30,7 +30,7 @@ class Checked:
 
     @property
     def faults(self) -> int:
-        """How many memories were not as the store has them."""
+        """How many memories differed from the store."""
         return self.missing + self.stale + self.surplus
 
 
@@ -41,13 +41,13 @@ async def compare(
     remove: Callable[[Iterable[MemoryId]], Awaitable[None]],
     settle_s: float = 0.0,
 ) -> Checked:
-    """Compare every memory's revision with the store, and mend what differs.
+    """Compare every memory's revision with the store, and repair differences.
 
     Args:
-        settle_s: How long to wait for what differs to become level by itself, where writes and the change feed go on meanwhile: a
-            memory that is being stored, embedded or removed is no fault.
-        take_over: Reads memories from the store into the sidecar.
-        remove: Takes memories out of the sidecar.
+        settle_s: How long to wait for differences to resolve by themselves if writes and the change feed continue meanwhile: a memory that
+            is being stored, embedded or removed is not a fault.
+        take_over: Reloads memories from the store into the index.
+        remove: Removes memories from the index.
 
     Raises:
         StoreError: the store cannot be read.
@@ -60,7 +60,7 @@ async def compare(
         revision = known.pop(version.memory_id, None)
         wanted = _NEVER if version.revision == UNKNOWN_REVISION and revision is not None else max(version.revision, 1)
         if wanted <= asked.get(version.memory_id, 0):
-            continue  # of a scope that is merged: a memory stands in both, and is newer in its new place
+            continue  # a scope is being merged: the memory is in both, and newer in its new scope
         if revision is not None and revision < wanted:
             stale[version.memory_id], asked[version.memory_id] = version.scope_id, wanted
         elif revision is None and (memory_id := version.memory_id) in stale:
@@ -72,13 +72,13 @@ async def compare(
     stale = {memory_id: scope for memory_id, scope in stale.items() if memory_id in behind}
     for batch in _batches(missing | stale):
         await take_over(batch)
-    if len(store.set_aside):  # what cannot be read is no fault of the sidecar's
+    if len(store.set_aside):  # unreadable memories are not faults of the index
         unreadable = {str(document.document_id) for document in store.set_aside.documents()}
         missing = {memory_id: scope for memory_id, scope in missing.items() if memory_id not in unreadable}
         stale = {memory_id: scope for memory_id, scope in stale.items() if memory_id not in unreadable}
     surplus = 0
     for batch in _batches(dict(await call(sidecar, lambda: sidecar.locate(known)))):
-        # Unknown to the store when it was read, unless written since.
+        # Unknown to the store when it was read, unless written since then.
         gone = batch.keys() - (await store.fetch(batch, latest=True)).keys()
         await remove(gone)
         surplus += len(gone)
@@ -88,7 +88,7 @@ async def compare(
 async def _settle(
     sidecar: VectorIndex, asked: Mapping[MemoryId, int], surplus: Iterable[MemoryId], settle_s: float
 ) -> set[MemoryId]:
-    """Return which memories *sidecar* lacks at the revision that is asked for, once it had time to become level."""
+    """Return the memories that *sidecar* still lacks at the required revision after it had time to catch up."""
     behind, surplus, until = set(asked), list(surplus), time.monotonic() + settle_s
     while True:
         if behind:
@@ -116,11 +116,11 @@ def _merged(pages: Iterable[Mapping[MemoryId, int]]) -> dict[MemoryId, int]:
 
 
 def find_differences(index: TextIndex | VectorIndex, sidecar: VectorIndex) -> tuple[set[MemoryId], list[MemoryId]]:
-    """Return what *index* knows and *sidecar* does not, and what it lacks or knows less of, by rising id."""
+    """Return the ids that only *index* has, and those that it lacks or has at an older revision than *sidecar*, by ascending id."""
     entered, known = _each(index.iter_revisions()), _each(sidecar.iter_revisions())
     surplus: set[MemoryId] = set()
     missing: list[MemoryId] = []
-    ours = next(entered, None)  # asked for first: what is written meanwhile is missing, which does no harm
+    ours = next(entered, None)  # read first: concurrent writes count as missing, which is harmless
     for memory_id, revision in known:
         while ours is not None and ours[0] < memory_id:
             surplus.add(ours[0])

@@ -1,4 +1,4 @@
-"""When the sidecar's files are to be written: some time after a change, soon where asked, and never all day long."""
+"""When the index files are saved: some time after a change, soon on request, and never continuously."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
-SAVE_SHARE = 20  # after a save, this many times its length without one: a large index must not be written all day
+SAVE_SHARE = 20  # after a save, none for this many times its duration: a large index must not be written all day
 
 
 class SavePolicy:
-    """What waits to be saved, since when, and how long the last save took."""
+    """Whether changes wait to be saved, since when, and how long the last save took."""
 
     def __init__(self, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take how long a change may wait, and the clock that measures it, both in seconds."""
+        """Take how long a change may wait, and the clock, both in seconds."""
         self._every_s, self._clock = every_s, clock
         self._unsaved_since: float | None = None
         self._asap = False
@@ -32,21 +32,21 @@ class SavePolicy:
         return waited and now - self._saved_at > SAVE_SHARE * self._took_s
 
     def changed(self) -> None:
-        """Note that something changed."""
+        """Record that something changed."""
         if self._unsaved_since is None:
             self._unsaved_since = self._clock()
 
     def hasten(self) -> None:
-        """Let what has changed be saved at once; nothing happens where nothing has."""
+        """Make pending changes due at once; does nothing without any."""
         self._asap = self.has_changes
 
     def postpone(self) -> None:
-        """Wait again, for a save just failed."""
+        """Restart the wait after a failed save."""
         self._unsaved_since = self._clock()
 
     @contextlib.contextmanager
     def saving(self) -> Iterator[None]:
-        """Take the time of a save; what changes inside waits for the next, and so does all when it fails."""
+        """Time a save; changes inside the block wait for the next one, and so does everything if it fails."""
         began = self._clock()
         self._unsaved_since, self._asap = None, False
         try:

@@ -1,12 +1,11 @@
-"""The second vector space: for texts and questions in languages that the first model does not read, and level with the first.
+"""The second vector space: for texts and questions in languages that the first model cannot read, kept in sync with the first.
 
-A second model of many languages makes vectors of every text, English ones too, once the first text or question came that needs it
-(`activate`); before that it costs nothing, and a home of English alone never has it. Its index is a `VectorIndex` like the first, in
-files of its own, and holds the same memories. Which of them the first model does not read is kept there as a tag, under a key that no
-tag of a user can have.
+A second, multilingual model embeds every text, English ones included, once a text or question needs it (`activate`); before that it costs
+nothing, and a home with English alone never loads it. Its index is a `VectorIndex` like the first, in separate files, with the same
+memories. Those that the first model cannot read are marked there by a tag whose key no user tag can have.
 
-Why its vectors are in no document: the model makes a thousand in a second or two, from nothing but the text. So the database and its
-backups do not grow, a model that changes has nothing to clean up, and what is lost is made again in the background.
+Why its vectors are not stored in documents: the model makes a thousand in a second or two from the text alone. The database and its
+backups do not grow, a change of model needs no cleanup, and lost vectors are recomputed in the background.
 """
 
 from __future__ import annotations
@@ -32,28 +31,28 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FOREIGN = "\0foreign"
-"""Tag of memories that the first model does not read; texts with a NUL are refused as tags."""
+"""Tag of memories that the first model cannot read; user tags with a NUL are refused."""
 
-BATCH = 32  # memories embedded at a time, so that questions get their turn
-MAX_CHARS = 200_000  # of memories that are embedded before their request is answered: about a second of a core
+BATCH = 32  # memories embedded at a time, so that queries are not held up
+MAX_CHARS = 200_000  # of memories embedded before their request is answered: about a second of one core
 RETRY_S = 30.0  # pause after the model or the store failed
 OFF, AUTO, ALWAYS = "off", "auto", "always"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class SecondQuestion:
-    """A question in the second space, and whether the first model does not read it."""
+    """A question in the second space, and whether it is foreign: the first model cannot read it."""
 
     index: VectorIndex
     vector: Vectors
     is_foreign: bool
 
     def narrowed(self, where: Filter) -> Filter:
-        """Leave out what the first space has better, where it reads the question; a filter for any of some tags is left as it is."""
+        """Exclude memories that the first space ranks better, if it can read the question; a filter for any of several tags is kept."""
         return where if self.is_foreign else narrowed_to_foreign(where)
 
     def find_foreign(self, memory_ids: Collection[MemoryId]) -> frozenset[MemoryId]:
-        """Return those of *memory_ids* whose place is told by the second space: all for a foreign question, else foreign ones."""
+        """Return those of *memory_ids* that are ranked by the second space: all for a foreign question, else the foreign ones."""
         if self.is_foreign:
             return frozenset(memory_ids)
         where = Filter(memory_ids=frozenset(memory_ids), tag_keys=frozenset({FOREIGN}))
@@ -61,17 +60,17 @@ class SecondQuestion:
 
 
 def narrowed_to_foreign(where: Filter) -> Filter:
-    """Narrow *where* to memories that the first model does not read, unless it is for any of some tags."""
+    """Narrow *where* to memories that the first model cannot read, unless it asks for any of several tags."""
     if where.tag_keys and where.tags_mode is TagsMode.ANY:
         return where
     return dataclasses.replace(where, tag_keys=where.tag_keys | {FOREIGN}, tags_mode=TagsMode.ALL)
 
 
 class SecondSpace:
-    """The index of the second space with its upkeep. Used from one event loop; the index's own work runs in threads.
+    """The index of the second space and its upkeep. Used from one event loop; index operations run in threads.
 
     Args:
-        first: The first model, which tells what it does not read.
+        first: The first model, which detects the texts it cannot read.
         embeddings: The second model.
         mode: "auto", "always" or "off", as ``embedding.second_model`` says.
     """
@@ -87,71 +86,71 @@ class SecondSpace:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.problem: str | None = None
-        self.sidecar: Callable[[], Awaitable[VectorIndex]] = _no_sidecar  # gives the first index, once it is there
-        self.on_changed: Callable[[], None] = lambda: None  # is told that there is something to save
+        self.sidecar: Callable[[], Awaitable[VectorIndex]] = _no_sidecar  # returns the first index, once it is open
+        self.on_changed: Callable[[], None] = lambda: None  # called when there is something to save
         embeddings.on_ready = self._wake.set
 
     @property
     def is_active(self) -> bool:
-        """True if there is a second index, or there is to be one."""
+        """True if there is a second index or one is being built."""
         return self._wanted
 
     @property
     def is_off(self) -> bool:
-        """True if the settings want none."""
+        """True if it is disabled in the settings."""
         return self._mode == OFF
 
     @property
     def state(self) -> str:
-        """Where it stands: ``off``, ``not needed``, or how the second model is (see `EmbeddingService.state`)."""
+        """Its state: ``off``, ``not needed``, or the state of the second model (see `EmbeddingService.state`)."""
         if not self._wanted:
             return OFF if self._mode == OFF else "not needed"
         return self.embeddings.state
 
     def count(self) -> int:
-        """Count the memories that the second index knows; 0 before it is there."""
+        """Count the memories of the second index; 0 if there is none yet."""
         return sum(self._index.count_by_scope().values()) if self._index is not None else 0
 
     def count_pending(self) -> int:
-        """Count memories that lack a vector of the second space; 0 before its index is there."""
+        """Count memories without a vector of the second space; 0 if there is no index yet."""
         return self._index.count_pending() if self._index is not None else 0
 
     # opening and closing
 
     def open(self) -> None:
-        """Begin to keep level with the first index, which was just taken into use."""
+        """Start syncing with the first index, which was just put into use."""
         self._is_level = False
         if self._mode != OFF and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._run(), name="second space")
         self._wake.set()
 
     def activate(self) -> None:
-        """Have a second index from now on; it is made in the background."""
+        """Enable the second index; it is built in the background."""
         if not self._wanted and self._mode != OFF:
             log.info("another language than English: the second model is used", extra={"event": "second_space_wanted"})
             self._wanted = True
             self._wake.set()
 
     async def close(self) -> None:
-        """Stop what is under way, and release the index; what was not saved is made again."""
+        """Stop running work and release the index; unsaved vectors are recomputed later."""
         if self._task is not None:
             await cancel_and_wait([self._task])
         if self._index is not None:
             self._index.close()
 
     async def save(self, token: bytes) -> None:
-        """Write the index to its files.
+        """Save the index.
 
         Raises:
-            SidecarError: they could not be written; the ones before are still there.
+            SidecarError: it could not be written; the previous files are kept.
         """
         if (index := self._index) is not None:
             await asyncio.to_thread(lambda: self._files.save(index, self._store.identity, token))
 
-    # what is asked
+    # questions
 
     async def read(self, question: str, where: Filter, wait_s: float | None = None) -> SecondQuestion | None:
-        """Return *question* as it is asked in the second space; None where it has no use for that.
+        """Return *question* for the second space; None if searching there is of no use.
 
         Raises:
             EmbeddingError: it needs the second model, which cannot be used.
@@ -174,7 +173,7 @@ class SecondSpace:
     # what happens to memories
 
     async def on_upserted(self, memories: Sequence[MemoryRecord]) -> None:
-        """Take over memories that were just put into the first index; they are found from now on, or once the model is ready."""
+        """Add memories just written to the first index; they can be found from now on, or once the model is ready."""
         if self._mode == OFF or not memories:
             return
         foreign = await self._first.find_foreign([embedded_text(memory) for memory in memories])
@@ -207,17 +206,17 @@ class SecondSpace:
         self.on_changed()
 
     def removed(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Take memories out."""
+        """Remove memories."""
         if self._index is not None:
             self._index.remove(memory_ids)
 
     def scope_merged(self, source: ScopeId, target: ScopeId) -> None:
-        """Let all memories of a scope be of another."""
+        """Move all memories of a scope to another."""
         if self._index is not None:
             self._index.move_scope(source, target)
 
     def scope_removed(self, scope_id: ScopeId) -> None:
-        """Take a whole scope out."""
+        """Remove a whole scope."""
         if self._index is not None:
             self._index.remove_scope(scope_id)
 
@@ -230,7 +229,7 @@ class SecondSpace:
     # upkeep
 
     async def _run(self) -> None:
-        """Open, level and embed whenever woken; the outermost loop of this job."""
+        """Open, sync and embed when woken; the outermost loop of this job."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -266,12 +265,12 @@ class SecondSpace:
             self._is_level = True
             await self._level(self._index, sidecar)
         before: Sequence[MemoryId] = ()
-        while (pending := self._index.pending(BATCH)) and pending != before:  # unchanged: its vectors cannot be used
+        while (pending := self._index.pending(BATCH)) and pending != before:  # unchanged: its vectors are unusable
             await self._read_again(self._index, sidecar, pending)
             before = pending
 
     async def _load(self) -> None:
-        """Load what was saved, if it is of this store and this model."""
+        """Load the saved index if it belongs to this store and model."""
         self._was_sought = True
         space, dim = self.embeddings.space, self.embeddings.dim
         try:
@@ -283,7 +282,7 @@ class SecondSpace:
         self._index, self._wanted, self._is_level = index, True, False
 
     async def _level(self, index: VectorIndex, sidecar: VectorIndex) -> None:
-        """Compare revisions with the first index and mend what differs."""
+        """Compare revisions with the first index and repair differences."""
         surplus, missing = await asyncio.to_thread(find_differences, index, sidecar)
         located = await call(sidecar, lambda: sidecar.locate(surplus))
         index.remove(surplus - located.keys())
@@ -292,7 +291,7 @@ class SecondSpace:
         log.info("the second space is level: %d memories", len(missing), extra={"event": "second_space_level"})
 
     async def _read_again(self, index: VectorIndex, sidecar: VectorIndex, wanted: Sequence[MemoryId]) -> None:
-        """Read memories from the store, embed them and enter them; those that are gone go.
+        """Reload memories from the store and embed them; those that no longer exist are removed.
 
         Raises:
             EmbeddingError: the second model cannot be used.
@@ -302,7 +301,7 @@ class SecondSpace:
         found = await self._store.fetch(located, latest=True)
         memories = list(found.values())
         texts = [embedded_text(memory) for memory in memories]
-        await self._first.ready()  # or nobody could tell what it reads
+        await self._first.ready()  # needed to detect what it can read
         foreign = await self._first.find_foreign(texts)
         made = await self.embeddings.embed_memories(texts, Priority.BACKGROUND)
         await self._enter(index, memories, foreign, made)

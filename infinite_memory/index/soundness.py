@@ -1,7 +1,7 @@
-"""Keeps what cannot be read out of the index, and finds out at a start which memories those are.
+"""Keeps unreadable memories out of the index, and detects them at start.
 
-A memory that is set aside is no longer in the index. A start that loads the index from its files reads no memory; so it compares
-only the numbers of memories, and where they differ the memories that the index lacks.
+A memory that is set aside is removed from the index. A start that loads the index from files reads no memories, so it only compares
+counts, and if they differ, compares the index with the store.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ log = logging.getLogger(__name__)
 
 
 class Soundness:
-    """Looks at documents. Used from one event loop.
+    """Checks documents. Used from one event loop.
 
     Args:
-        counts: Gives the number of memories that the index holds of each scope.
-        compare: Compares the index with the store, and reads what differs.
-        read_again: Reads memories from the store into the index.
+        counts: Returns the number of indexed memories per scope.
+        compare: Compares the index with the store, and reloads what differs.
+        read_again: Reloads memories from the store into the index.
     """
 
     def __init__(
@@ -37,17 +37,17 @@ class Soundness:
         self._first: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Look for the first time, in the background; again when called again."""
+        """Start the first check in the background; a later call starts another once that is over."""
         if self._first is None or self._first.done():
             self._first = asyncio.create_task(self._look_first(), name="looking at documents")
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """What is under way."""
+        """The running check, if any."""
         return [self._first] if self._first is not None else []
 
     async def looked(self, wait_s: float) -> None:
-        """Return when the first look is over, or after *wait_s*."""
+        """Return when the first check is over, or after *wait_s*."""
         if self._first is not None:
             await asyncio.wait({self._first}, timeout=wait_s)
 
@@ -62,7 +62,7 @@ class Soundness:
             log.info("documents were not looked at: %s", exc, extra={"event": "documents_not_checked"})
 
     async def look(self, *, everything: bool = False) -> None:
-        """Look at documents, and read those memories again that are no longer set aside.
+        """Check documents, and reload memories that are no longer set aside.
 
         Raises:
             StoreError: the store cannot be read.
@@ -76,7 +76,7 @@ class Soundness:
 
 
 def memories_among(documents: Sequence[SetAsideDocument]) -> dict[MemoryId, ScopeId]:
-    """Return those documents that are memories, by id, with the scope of each."""
+    """Return the scope of each document that is a memory, by id."""
     return {
         MemoryId(str(document.document_id)): ScopeId(document.collection.removeprefix(MEMORIES_PREFIX))
         for document in documents

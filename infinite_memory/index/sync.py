@@ -1,7 +1,7 @@
-"""The indexes as the engine knows them: what is searched, what is told of writes, and the upkeep that is asked for.
+"""The indexes as the engine sees them: the index to search, notification of writes, and maintenance.
 
-Own writes enter at once (`writer.py`), what others write comes through the store's change feed (`follower.py`), memories without a
-vector get one in the background (`embedding_backlog.py`), and what cannot be read is left out (`soundness.py`).
+Own writes are indexed at once (`writer.py`), writes of other processes arrive through the store's change feed (`follower.py`), memories
+without a vector are embedded in the background (`embedding_backlog.py`), and unreadable ones are excluded (`soundness.py`).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from infinite_memory.tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
 
-SLOW_S = 2.5  # a server that takes longer for one row would take half a minute for a recall, which asks some ten times
-SLOW_REST_S = 10.0  # it is not asked again for so long
+SLOW_S = 2.5  # a server that takes longer for one row would take half a minute for a recall, which makes some ten calls
+SLOW_REST_S = 10.0  # how long it is then not asked again
 
 
 class IndexSync:
-    """The indexes of one store and what keeps them level with it. Used from one event loop; the indexes' work runs in threads."""
+    """The indexes of one store, kept in sync with it. Used from one event loop; index operations run in threads."""
 
     def __init__(
         self, store: Store, scopes: ScopeCache, embeddings: EmbeddingService, files: VectorIndexFiles, words: TextSync,
@@ -72,12 +72,12 @@ class IndexSync:
     # opening and closing
 
     def start(self) -> None:
-        """Begin to open in the background; needs a running event loop."""
+        """Start opening in the background; needs a running event loop."""
         self._follower.start()
         self._backlog_task = asyncio.create_task(self._backlog.run(), name="pending embeddings")
 
     async def close(self) -> None:
-        """Stop following, save what is not saved, and release the indexes."""
+        """Stop following, save unsaved changes, and release the indexes."""
         await self._follower.close()
         await cancel_and_wait(
             [*([self._backlog_task] if self._backlog_task else []), *self._soundness.tasks, *self._excluding]
@@ -88,7 +88,7 @@ class IndexSync:
             except (SidecarError, StoreError) as exc:
                 log.warning("the sidecar was not saved: %s", exc.in_full(), extra={"event": "sidecar_not_saved"})
         await self.second.close()
-        with contextlib.suppress(SidecarError):  # a full disk: they are marked, and rewritten after the next start
+        with contextlib.suppress(SidecarError):  # disk full: the files are marked, and rewritten after the next start
             await self._words.close()
         if self._writer.current is not None:
             self._writer.current.close()
@@ -100,39 +100,39 @@ class IndexSync:
 
     @property
     def state(self) -> str:
-        """Where the index stands, in words for people."""
+        """The state of the index, for people."""
         return self._follower.state
 
     @property
     def id_keys(self) -> IdKeyring:
-        """The keys by which contracts make ids."""
+        """The keys from which contracts derive ids."""
         return self._follower.id_keys
 
     def subscribe(self, on_change: Callable[[Change], None]) -> None:
         """Call *on_change* with every change of the store, once it can be found."""
         self._follower.on_change = on_change
 
-    # what is searched
+    # searching
 
     @property
     def partial(self) -> VectorIndex | None:
-        """What stands for the index while the words alone can be searched: one that is rebuilt at a start, or whose server is away."""
+        """The stand-in while only words can be searched: for an index that is being rebuilt at start, or whose server is unreachable."""
         return self._writer.partial or self._offline
 
     @property
     def why_partial(self) -> str:
-        """Why the words alone can be searched."""
+        """Why only words can be searched."""
         partial = self.partial
         return partial.reason if isinstance(partial, OfflineIndex) else "the index is being rebuilt"
 
     @property
     def why_behind(self) -> str | None:
-        """Why the index that is searched lacks what was stored of late; None where it is level with the store."""
+        """Why the searched index lacks recent writes; None if it is in sync with the store."""
         return self._writer.behind if self._writer.current is not None else None
 
     @property
     def behind_s(self) -> float | None:
-        """How long ago the index was level with the store, in seconds, a second or so where it is; None before it was for once."""
+        """Seconds since the index was last in sync with the store, about one if it is; None before the first time."""
         level_at = self._follower.level_clock.at
         return None if level_at is None else round(time.monotonic() - level_at, 1)
 
@@ -143,7 +143,7 @@ class IndexSync:
 
     @property
     def words_state(self) -> str:
-        """Where the text index stands; see `TextSync.state`."""
+        """The state of the text index; see `TextSync.state`."""
         return self._words.state
 
     async def connected(self) -> None:
@@ -151,10 +151,10 @@ class IndexSync:
         await self._readiness.wait_connected()
 
     async def sidecar(self) -> VectorIndex:
-        """Return the sidecar once it is level with the store; waits at most the configured time.
+        """Return the vector index once it is in sync with the store; waits at most the configured time.
 
         Raises:
-            StoreUnavailableError: MongoDB could not be reached at the last try.
+            StoreUnavailableError: MongoDB could not be reached at the last attempt.
             SidecarNotReadyError: it is still loading or being rebuilt.
         """
         if self._writer.current is None and not await self._readiness.opened.passed(self._readiness.wait_s):
@@ -163,12 +163,12 @@ class IndexSync:
         return self._writer.current
 
     async def for_words(self, patience_s: float = 0.0) -> VectorIndex:
-        """Return what a search by words alone needs: the sidecar, or sooner what there is of it while it is rebuilt (`partial`).
+        """Return the index for a search by words alone: the vector index, or earlier its stand-in (`partial`).
 
         Waits and raises as `sidecar` does.
 
         Args:
-            patience_s: How long to wait for the whole where there is only a part.
+            patience_s: How long to wait for the complete index if there is only a stand-in.
         """
         if self._writer.partial is None and self._writer.current is None:
             await self._readiness.worded.passed(self._readiness.wait_s)
@@ -183,13 +183,13 @@ class IndexSync:
         return self.partial or await self.sidecar()
 
     async def probe(self) -> None:
-        """Ask the index for one thing; waits and raises as `sidecar` does, and where its server does not answer."""
+        """Make one call to the index; waits and raises as `sidecar` does, and raises if its server does not answer."""
         index = await self.sidecar()
         if index.is_remote and (offline := await self._find_offline(index)) is not None:
             raise IndexUnavailableError(offline.reason)
 
     async def _find_offline(self, index: VectorIndex) -> OfflineIndex | None:
-        """Return what stands for an index whose server does not answer, or not in time; None for one that does."""
+        """Return a stand-in if the index's server does not answer in time; None if it does."""
         now = time.monotonic()
         if self._offline is not None and now < self._slow_until:
             return self._offline
@@ -203,61 +203,61 @@ class IndexSync:
         return None
 
     async def count(self) -> int | None:
-        """Count the memories that the sidecar knows; None before it is there."""
+        """Count the indexed memories; None before the index is open."""
         if self._writer.current is None:
             return None
         return sum((await self._writer.count_by_scope()).values())
 
     async def count_pending(self) -> int:
-        """Count memories that still lack a vector of the current space; 0 before the sidecar is there."""
+        """Count memories without a vector of the current space; 0 before the index is open."""
         index = self._writer.current
         return await call(index, index.count_pending) if index is not None else 0
 
     @property
     def pending_problem(self) -> str | None:
-        """Why pending memories cannot be embedded at the moment; None when nothing is in the way."""
+        """Why pending memories cannot be embedded at the moment; None if they can."""
         return self._backlog.problem
 
     @property
     def is_behind(self) -> bool:
-        """True while memories are known to lack a vector of the current space, for they were stored before the model was ready."""
+        """True while memories are known to lack a vector of the current space, because they were stored before the model was ready."""
         return self._backlog.is_behind
 
-    # what happens to memories
+    # writes
 
     async def on_written(self, memories: Sequence[MemoryRecord]) -> None:
-        """Enter memories that this process just wrote; see `IndexWriter.on_written`."""
+        """Index memories that this process just wrote; see `IndexWriter.on_written`."""
         await self._writer.on_written(memories)
 
     def removing(self, located: Located) -> contextlib.AbstractAsyncContextManager[set[MemoryId]]:
-        """Take out memories that this process deletes inside; see `IndexWriter.removing`."""
+        """Remove memories that this process deletes inside the block; see `IndexWriter.removing`."""
         return self._writer.removing(located)
 
     async def scope_merged(self, source: ScopeId, target: ScopeId) -> None:
-        """Find the memories of a scope in another; see `IndexWriter.scope_merged`."""
+        """Move the memories of a scope to another; see `IndexWriter.scope_merged`."""
         await self._writer.scope_merged(source, target)
 
     async def scope_removed(self, scope_id: ScopeId) -> None:
-        """Take out a whole scope that this process just dropped."""
+        """Remove a whole scope that this process just dropped."""
         await self._writer.scope_removed(scope_id)
 
     def restored(self) -> None:
-        """Take what was removed a moment ago for what may be there again: a restore brought it back."""
+        """Forget recent removals: a restore may have brought the memories back."""
         self._writer.removals.clear()
         self._follower.id_keys.forget()
 
     def scopes_changed(self) -> None:
-        """Take over which scopes are archived now."""
+        """Update the set of archived scopes."""
         if self._writer.current is not None:
             self._follower.set_archived(self._writer.current)
 
     async def looked(self, wait_s: float) -> None:
-        """Return when the documents were looked at for the first time, or after *wait_s*."""
+        """Return when the first check of the documents is over, or after *wait_s*."""
         await self.sidecar()
         await self._soundness.looked(wait_s)
 
     async def look_at_documents(self, *, everything: bool = False) -> None:
-        """Look at documents; see `Repairs.look`. What is no longer set aside is found again.
+        """Check documents; see `Repairs.look`. Memories no longer set aside can be found again.
 
         Raises:
             StoreError: the store cannot be read.
@@ -267,7 +267,7 @@ class IndexSync:
         await self._follower.reload_scopes(await self.sidecar(), hidden)
 
     async def reload_repaired(self, documents: Sequence[SetAsideDocument]) -> None:
-        """Bring the index level with what `Repairs.repair` did to documents."""
+        """Reload documents that `Repairs.repair` changed."""
         sidecar, hidden = await self.sidecar(), self._scopes.hidden_ids()
         await self._follower.reload_scopes(sidecar, hidden)
         if located := memories_among(documents):
@@ -276,13 +276,13 @@ class IndexSync:
             await self.check()
 
     def _exclude_unreadable(self, document: SetAsideDocument) -> None:
-        """Take out a memory that cannot be read, in a moment: who reads documents does not wait for an index."""
+        """Remove an unreadable memory in the background: readers of documents do not wait for an index."""
         task = asyncio.get_running_loop().create_task(self._exclude_quietly(document))
         self._excluding.add(task)
         task.add_done_callback(self._excluding.discard)
 
     async def _exclude_quietly(self, document: SetAsideDocument) -> None:
-        with contextlib.suppress(SidecarError):  # its hits are dropped when they are read
+        with contextlib.suppress(SidecarError):  # its hits are dropped on read
             await self._writer.exclude_unreadable(document)
 
     async def _read_again(self, wanted: Located) -> None:
@@ -291,27 +291,27 @@ class IndexSync:
     # upkeep
 
     async def save(self) -> None:
-        """Write the files of the index now.
+        """Save the index now.
 
         Raises:
-            SidecarError: they could not be written; the ones before are still there.
+            SidecarError: it could not be written; the previous files are kept.
         """
         await self.sidecar()
         await self._follower.save()
 
     def save_soon(self) -> None:
-        """Save within a second or two: what was removed for good is to leave the files as well."""
+        """Save within a second or two, to purge hard-forgotten memories from the files too."""
         self._follower.save_soon()
 
     def paused(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Follow nothing meanwhile; see `StoreFollower.paused`."""
+        """Pause following inside the block; see `StoreFollower.paused`."""
         return self._follower.paused()
 
     async def compact(self, *, dry_run: bool = False) -> int:
-        """Return how many dead rows left the sidecar, files included, or with *dry_run* would.
+        """Remove dead rows from the index and its files and return how many, or with *dry_run* how many would be removed.
 
         Raises:
-            SidecarError: the files could not be written; the ones before are still there.
+            SidecarError: the files could not be written; the previous ones are kept.
         """
         sidecar = await self.sidecar()
         if dry_run:
@@ -321,33 +321,33 @@ class IndexSync:
         return count
 
     async def check(self, *, patient: bool = False) -> Checked:
-        """Compare every memory's revision with the store and mend what differs; with *patient* not what becomes level by itself."""
+        """Compare every memory's revision with the store and repair differences; *patient* ignores those that resolve by themselves."""
         return await self._follower.compare(await self.sidecar(), SETTLE_S if patient else 0.0)
 
     async def reconcile(self) -> None:
-        """Compare and mend as `check` does, and follow from this moment on; to be called while `paused`."""
-        async with self._rebuilding:  # or what is being built would take the place of what was compared
+        """Compare and repair as `check` does, and follow from this moment on; call it while `paused`."""
+        async with self._rebuilding:  # otherwise a rebuild could replace the compared index
             sidecar, token = await self.sidecar(), await self._store.change_token()
             await self._follower.compare(sidecar)
             self._follower.token = token
             self._save_policy.changed()
 
     async def rebuild(self, *, words: bool = False, progress: Callable[[int, int], None] | None = None) -> int:
-        """Rebuild the sidecar from the store and put it in the place of the old one, which answers meanwhile.
+        """Rebuild the vector index from the store, then replace the old one, which serves queries meanwhile.
 
-        What is written meanwhile by this process enters both; what others write is told by the feed, which is read again from
-        where it was when the building began.
+        Concurrent writes of this process go to both; writes of other processes arrive through the feed, which is re-read from its position
+        at the start of the rebuild.
 
         Args:
-            words: Whether to return only when the text index is rewritten as well; it is done in the background otherwise.
-            progress: Told how many memories are in it, of how many; with *words* then the same of the text index.
+            words: Whether to also wait until the text index is rewritten; otherwise that happens in the background.
+            progress: Called with the number of indexed memories and the total; with *words*, then again for the text index.
 
         Returns:
-            The number of memories in it.
+            The number of indexed memories.
         """
         async with self._rebuilding:
             await self.sidecar()
-            # Words that are not rewritten with it know nothing of what the feed has not told yet.
+            # A text index that is not rewritten too still needs the changes not yet delivered by the feed.
             token = await self._store.change_token() if words else self._follower.token
             sidecar = await self._loader.create()
             self._writer.next = sidecar

@@ -1,8 +1,8 @@
-"""Keeps the text index level with the sidecar of filters and vectors, which is level with the store.
+"""Keeps the text index in sync with the vector index, which is in sync with the store.
 
-A memory is searched together with what was said just before it, so a write may also concern the memory after it;
-those are read again within a second or so (`run_due_work`). What was forgotten for good is to leave the files too: the index
-is then rewritten from the store into a new generation while the old one goes on answering.
+A memory is searched together with the previous turn, so a write may also affect the memory after it; those are reloaded within a
+second or so (`run_due_work`). Hard-forgotten memories have to be purged from the files too: the index is then rewritten from the store
+into a new generation while the old one keeps serving queries.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from infinite_memory.text.analyzer import is_short
 log = logging.getLogger(__name__)
 
 BATCH = 500  # memories read from the store at a time
-FEW_ROWS, FEW_CHARS = 4, 20_000  # entered without a thread, whose round trip would take longer: at most 5 ms
-FLUSH_ROWS = 512  # changes searched by hand at most: a millisecond
-BULK_ROWS = 8_000  # changes, in an index that nobody searches yet: a write costs much the same however many it brings
-FLUSH_S = 10.0  # a change is in the files after about this long
-OPEN_WAIT_S = 5.0  # how long the rest of the memory waits for its words at a start
-AGAIN_S = 5.0  # pause after a generation could not be written: the disk may be full for a while
-REST_SHARE = 20  # a new generation is written again after this many times its own length, not all day
+FEW_ROWS, FEW_CHARS = 4, 20_000  # indexed without a thread, which would take longer: at most 5 ms
+FLUSH_ROWS = 512  # changes searched in memory at most: a millisecond
+BULK_ROWS = 8_000  # changes, in an index that is not searched yet: a commit costs much the same whatever its size
+FLUSH_S = 10.0  # a change is flushed after about this long
+OPEN_WAIT_S = 5.0  # how long the rest waits for the text index at start
+AGAIN_S = 5.0  # pause after a generation could not be written: the disk may be full
+REST_SHARE = 20  # pause between new generations, as a multiple of the time the last one took
 
 
 class TextSync:
-    """The text index with its upkeep. Used from one event loop; the index's own work runs in threads."""
+    """The text index and its upkeep. Used from one event loop; index operations run in threads."""
 
     def __init__(self, store: Store, files: TextFiles) -> None:
         self._store, self._files = store, files
@@ -45,13 +45,13 @@ class TextSync:
         self._archived: frozenset[ScopeId] = frozenset()
         self._waiting_since: float | None = None
         self._purge = False
-        self._behind = False  # changes came before the index was there
+        self._behind = False  # changes arrived before the index was open
         self._rebuilt_at = self._rebuild_took_s = 0.0
         self._opening: asyncio.Task[None] | None = None
         self._rebuilding: asyncio.Task[None] | None = None
         self._flushing = asyncio.Lock()
-        self._early = b""  # where the index was level when it was opened before the sidecar
-        self.level_with: Callable[[], bytes] = lambda: b""  # gives the change token up to which everything was entered
+        self._early = b""  # token of an index that was opened before the vector index
+        self.level_with: Callable[[], bytes] = lambda: b""  # returns the change token up to which everything is indexed
 
     @property
     def index(self) -> TextIndex | None:
@@ -60,7 +60,7 @@ class TextSync:
 
     @property
     def state(self) -> str:
-        """The state: ``loading``, ``being built``, ``ready``, or ``being written anew`` while the old one answers."""
+        """The state: ``loading``, ``being built``, ``ready``, or ``being written anew`` while the old one serves queries."""
         if self._index is None:
             return "loading" if self._next is None else "being built"
         return "ready" if self._next is None else "being written anew"
@@ -68,19 +68,19 @@ class TextSync:
     # opening and closing
 
     async def open(self, sidecar: VectorIndex, token: bytes) -> None:
-        """Begin to open the index and bring it level with *sidecar*, whose change token is *token*.
+        """Start opening the index and syncing it with *sidecar*, whose change token is *token*.
 
-        Waits for it a little; a large index that is rebuilt goes on in the background.
+        Waits a short time; rebuilding a large index continues in the background.
         """
         if self._index is None and (self._opening is None or self._opening.done()):
             self._opening = asyncio.create_task(self._open_quietly(sidecar, token), name="opening the text index")
             await asyncio.wait({self._opening}, timeout=OPEN_WAIT_S)
 
     async def open_early(self) -> bytes:
-        """Open what is saved before there is a sidecar to bring it level with.
+        """Open the saved index before there is a vector index to sync it with.
 
         Returns:
-            The change token up to which it is level; empty when that is not known and nothing was opened.
+            The change token up to which it is current; empty if that is unknown and nothing was opened.
         """
         if self._index is None:
             try:
@@ -95,9 +95,9 @@ class TextSync:
         return self._early
 
     async def open_alone(self, read: Callable[[], AsyncIterator[tuple[VectorIndex, Sequence[MemoryRecord]]]]) -> None:
-        """Begin to enter what *read* yields into a new index, for there is none of the rest; waits for it a little.
+        """Start adding what *read* yields to a new index if there is no vector index; waits a short time.
 
-        It is rewritten once there is one, which knows what was said before each turn.
+        It is rewritten once there is one, which knows the previous turns.
         """
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open_alone(read), name="reading the words from the store")
@@ -125,9 +125,9 @@ class TextSync:
             self._next = None
 
     async def compare(self, sidecar: VectorIndex) -> None:
-        """Bring an index that was opened early level with *sidecar* by comparing: the feed does not reach back.
+        """Sync an index that was opened early with *sidecar* by comparing: the feed does not reach back far enough.
 
-        Waits for it a little; of a large index it goes on in the background.
+        Waits a short time; comparing a large index continues in the background.
         """
         if self._index is not None and self._early and (self._opening is None or self._opening.done()):
             self._opening = asyncio.create_task(self._compare_quietly(self._index, sidecar), name="comparing the words")
@@ -170,12 +170,12 @@ class TextSync:
         self._changed()
 
     def _reaches(self, saved: bytes, token: bytes) -> bool:
-        """True if what was saved is as level as *token*, or more: what lies beyond is told again, and changes nothing."""
+        """True if the saved index is at *token* or later: changes beyond it are delivered again, which is harmless."""
         has_reached = self._store.has_reached
         return saved == token or (has_reached(saved, token) and not has_reached(token, saved))
 
     async def close(self) -> None:
-        """Stop what is under way. What is to leave the files and could not yet, leaves with them: they are rebuilt."""
+        """Stop running work. If a purge is still due, the files are dropped, and rebuilt at the next start."""
         await self.interrupt()
         if self._purge and self._index is not None:
             fresh = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
@@ -183,15 +183,15 @@ class TextSync:
             fresh.close()
             self._files.mark_clean()
         elif self._waiting_since is not None:
-            await self.flush()  # and with it the change token, or the next start would have to compare
+            await self.flush()  # saves the change token too, or the next start would have to compare
         if self._index is not None:
             self._index.close()
 
     async def _level(self, index: TextIndex, sidecar: VectorIndex) -> None:
-        """Compare revisions with *sidecar* and mend what differs."""
+        """Compare revisions with *sidecar* and repair differences."""
         surplus, missing = await asyncio.to_thread(lambda: find_differences(index, sidecar))
         located = await call(sidecar, lambda: sidecar.locate([*surplus, *missing]))
-        if surplus := surplus - located.keys():  # some may have been forgotten for good
+        if surplus := surplus - located.keys():  # some may be hard-forgotten
             index.remove(surplus)
             self.purge_soon()
         for at in range(0, len(missing), BATCH):
@@ -201,16 +201,16 @@ class TextSync:
             if index.buffered >= BULK_ROWS:
                 await asyncio.to_thread(index.flush)
 
-    # what happens to memories
+    # writes
 
     def is_current(self, memory_id: MemoryId, revision: int) -> bool:
-        """True if the words of a memory are known at *revision* or a later one, or will be."""
+        """True if the words of a memory are indexed at *revision* or a later one, or will be."""
         index = self._index or self._next
         self._behind = self._behind or index is None
         return index is None or index.is_current(memory_id, revision)
 
     async def on_upserted(self, sidecar: VectorIndex, memories: Sequence[MemoryRecord]) -> None:
-        """Take over memories that were just put into *sidecar*; they are found by their words from now on."""
+        """Add memories just written to *sidecar*; they can be found by their words from now on."""
         self._behind = self._behind or (self._index is None and self._next is None)
         for index in (self._index, self._next):
             if index is not None:
@@ -223,7 +223,7 @@ class TextSync:
                 await self.flush()
 
     async def removed(self, sidecar: VectorIndex, memory_ids: Sequence[MemoryId]) -> None:
-        """Take memories out; call it before they leave *sidecar*, which knows what was said after them."""
+        """Remove memories; call it before they leave *sidecar*, which knows the turns after them."""
         if self._index is None and self._next is None:
             self._behind = True
             return
@@ -237,7 +237,7 @@ class TextSync:
         self._changed()
 
     def scope_removed(self, scope_id: ScopeId) -> None:
-        """Take a whole scope out."""
+        """Remove a whole scope."""
         self._behind = self._behind or (self._index is None and self._next is None)
         for index in (self._index, self._next):
             if index is not None:
@@ -290,7 +290,7 @@ class TextSync:
     # upkeep
 
     async def run_due_work(self, sidecar: VectorIndex) -> None:
-        """Do what is due: read again what stands after a change, write files, begin a new generation."""
+        """Do what is due: reload memories after a changed turn, flush, start a new generation."""
         if self._index is None:
             await self.open(sidecar, b"")
             return
@@ -308,13 +308,13 @@ class TextSync:
             self._rebuilding = asyncio.create_task(self._rebuild_now(sidecar), name="text index")
 
     def purge_soon(self) -> None:
-        """Write a new generation soon, without the words of what was removed; if need be, at the next start."""
+        """Write a new generation soon, without the words of removed memories; if necessary at the next start."""
         if not self._purge:
             self._files.mark_unclean()
         self._purge = True
 
     async def flush(self) -> None:
-        """Write what waits to the files; a failure is logged and tried again later."""
+        """Flush buffered changes; a failure is logged and retried later."""
         async with self._flushing:
             index, token, self._waiting_since = self._index, self.level_with(), None
             if index is None:
@@ -326,14 +326,14 @@ class TextSync:
                 self._changed()
 
     async def interrupt(self) -> None:
-        """Stop what is being made beside a sidecar that is in use no longer, and so learns nothing more."""
+        """Stop opening or rebuilding against a vector index that is no longer in use and gets no more changes."""
         for task in (self._opening, self._rebuilding):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
     async def rebuild_now(self, sidecar: VectorIndex, progress: Callable[[int, int], None] | None = None) -> None:
-        """Rebuild the index at once; when that fails it is done later. *progress* is told of memories, of how many."""
+        """Rebuild the index at once; a failure is retried later. *progress* is called with the count so far and the total."""
         await self.interrupt()
         self._purge = False
         await self._rebuild_now(sidecar, progress)
@@ -347,10 +347,10 @@ class TextSync:
             self._rebuilt_at, self._rebuild_took_s = time.monotonic(), AGAIN_S / REST_SHARE
 
     async def rebuild(self, sidecar: VectorIndex, progress: Callable[[int, int], None] | None = None) -> None:
-        """Rebuild the index from the store and put it in the place of the old one, which answers meanwhile.
+        """Rebuild the index from the store, then replace the old one, which serves queries meanwhile.
 
         Args:
-            progress: Told how many memories are in it, of how many.
+            progress: Called with the number of memories indexed and the total.
 
         Raises:
             StoreError: the store cannot be read.
@@ -364,12 +364,12 @@ class TextSync:
             with seldom_searched():
                 await self._write_all(index, sidecar, progress)
             await self._level(index, sidecar)
-            async with self._flushing:  # or a flush of the old generation would find its folder gone
+            async with self._flushing:  # otherwise a flush of the old generation would find its folder gone
                 token = self.level_with()
                 await asyncio.to_thread(lambda: index.flush(token))
                 self._index = index
                 await asyncio.to_thread(lambda: self._files.settle(index))
-            if not self._purge:  # nothing was forgotten meanwhile
+            if not self._purge:  # nothing was hard-forgotten meanwhile
                 self._files.mark_clean()
         finally:
             self._next = None
@@ -380,9 +380,9 @@ class TextSync:
     async def _write_all(
         self, index: TextIndex, sidecar: VectorIndex, progress: Callable[[int, int], None] | None
     ) -> None:
-        """Enter every memory of the store that was not written or removed since the building began.
+        """Add every memory of the store that was not written or removed since the rebuild started.
 
-        By scopes and times, so that what was said in a row is read together.
+        By scope and time, so that consecutive turns are read together.
         """
         sizes = await asyncio.to_thread(sidecar.count_by_scope)
         total, done = sum(sizes.values()), 0

@@ -1,7 +1,7 @@
-"""Keeps the words level with the store while the server of the index is away, so that they find what was stored meanwhile.
+"""Keeps the text index in sync with the store while the vector index's server is unreachable, so that new memories can be found.
 
-What was said before a turn is known to the index alone; a memory is entered without it here, and read again once the server answers:
-the change feed tells of it then, for its token is left where the index was level.
+Only the vector index knows the previous turn of a memory; memories are indexed here without it, and reloaded once the server is back:
+the change feed delivers them again, because its token is left where the vector index was in sync.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from infinite_memory.store.scope_cache import ScopeCache
 
 log = logging.getLogger(__name__)
 
-BATCH = 500  # memories of the store entered at a time
+BATCH = 500  # memories of the store indexed at a time
 
 
 class WordsAlone:
-    """Follows the store with the words. Used from one event loop."""
+    """Follows the store with the text index alone. Used from one event loop."""
 
     def __init__(self, store: Store, scopes: ScopeCache, words: TextSync) -> None:
         self._store, self._scopes, self._words = store, scopes, words
-        self.token = b""  # up to which the words are level with the store; empty while they follow the index
+        self.token = b""  # up to which the text index is in sync; empty while it follows the vector index
 
     def end(self) -> None:
-        """The index is followed again, and the words with it."""
+        """Stop: the text index follows the vector index again."""
         self.token = b""
 
     async def open(self, reason: str) -> bool:
-        """Open the words where there is no index in use; True once they can be searched.
+        """Open the text index without a vector index; True once it can be searched.
 
-        What was saved is taken, else they are read from the store, in the background where that takes longer.
+        Loads the saved index, or else reads the store, in the background if that takes longer.
         """
         if self._words.index is None and not await self._words.open_early():
             await self._words.open_alone(lambda: _memories(self._store, reason))
         return self._words.index is not None
 
     async def follow(self, offline: OfflineIndex, token: bytes, seconds: float) -> None:
-        """Enter what the store tells after *token*, or where this ended before, for some seconds; *token* may be empty."""
+        """Apply changes of the store after *token*, or after the last call's end, for some seconds; *token* may be empty."""
         end, token = time.monotonic() + seconds, self.token or token or await self._words.open_early()
         if self._words.index is None or not token:
             await asyncio.sleep(seconds)
@@ -60,11 +60,11 @@ class WordsAlone:
                     self.token = token
                     if time.monotonic() >= end:
                         return
-        except FeedLostError:  # told again by comparing, once there is an index
+        except FeedLostError:  # made up for by comparing, once there is a vector index
             self.token = await self._store.change_token()
 
     async def _apply(self, offline: OfflineIndex, changes: Sequence[Change]) -> None:
-        """Enter memories as the store has them now, and take out what it has no more."""
+        """Index memories as the store has them now, and remove those it no longer has."""
         written: dict[MemoryId, ScopeId] = {}
         removed: set[MemoryId] = set()
         for change in changes:
@@ -89,7 +89,7 @@ class WordsAlone:
 
 
 async def _memories(store: Store, reason: str) -> AsyncIterator[tuple[OfflineIndex, Sequence[MemoryRecord]]]:
-    """Yield all memories of a store, some at a time, each time with what stands for their index."""
+    """Yield all memories of a store in batches, each with a stand-in for their index."""
     batch: list[MemoryRecord] = []
     async for memory in store.stream():
         batch.append(memory)

@@ -1,8 +1,8 @@
-"""Everything that changes what the indexes hold: own writes, what the store has, and what goes.
+"""All changes to the indexes: own writes, changes from the store, and removals.
 
-There may be several vector indexes at a time: the one in use, one that is rebuilt at a start, one that is built to take the place
-of the one in use. The words follow the one in use (`TextSync`). Own writes enter the indexes before their request is answered, so
-a memory just stored is found by the next request.
+There may be several vector indexes at a time: the current one, one being rebuilt at start, and one being built to replace the current
+one. The text index follows the current one (`TextSync`). Own writes are indexed before their request is answered, so that a memory just
+stored is found by the next request.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from infinite_memory.models import IndexRow, MemoryId, MemoryRecord, ScopeId
 from infinite_memory.store.base import UNKNOWN_REVISION, Change, ChangeKind, Located, Store
 from infinite_memory.store.set_aside import SetAsideDocument
 
-FEW_ROWS = 4  # entered without a thread: quicker than its round trip, and far below what the loop may be held up
-REMOVED_AT_ONCE = 500  # memories: some ten milliseconds
-EARLY_CAPACITY = 1000  # memories written before the index was there that are found by the very next request
-EARLY_WAIT_S = 2.0  # for the index, once MongoDB is there: a new home has its files before a write is answered
+FEW_ROWS = 4  # indexed without a thread: faster than a thread, and far below the limit for blocking the loop
+REMOVED_AT_ONCE = 500  # memories per batch: some ten milliseconds
+EARLY_CAPACITY = 1000  # memories written before the index was open that the next request can find
+EARLY_WAIT_S = 2.0  # wait for the index once MongoDB is connected: a new home has its files before a write is answered
 
 
 class IndexWriter:
-    """The indexes that there are, and all changes to them. Used from one event loop; the work on an index runs in threads."""
+    """The open indexes, and all changes to them. Used from one event loop; index operations run in threads."""
 
     def __init__(
         self, store: Store, text: TextSync, second: SecondSpace, save_policy: SavePolicy, opened: Readiness
     ) -> None:
-        """Take the parts; *opened* opens when there is an index in use."""
+        """Take the collaborators; *opened* opens when there is an index in use."""
         self._store, self._text, self._second = store, text, second
         self._save_policy, self._opened = save_policy, opened
         self.current: VectorIndex | None = None
-        self.partial: VectorIndex | None = None  # being rebuilt at a start, while the words alone can be searched
-        self.next: VectorIndex | None = None  # being built to take the place of the current one; own writes enter both
+        self.partial: VectorIndex | None = None  # being rebuilt at start, while only words can be searched
+        self.next: VectorIndex | None = None  # being built to replace the current one; own writes go to both
         self._early: dict[MemoryId, MemoryRecord] = {}  # written before there was an index
         self._early_until = 0.0
-        self.behind: str | None = None  # why the index in use lacks what was stored of late, where it does
+        self.behind: str | None = None  # why the index in use lacks recent writes, if it does
         self._not_entered = RecentIds()
         self.removals, self._writes = RecentIds(), RecentIds()
-        self.on_entered: Callable[[Sequence[MemoryRecord]], None] = lambda _: None  # is told of memories that entered
+        self.on_entered: Callable[[Sequence[MemoryRecord]], None] = lambda _: None  # called with indexed memories
 
-    # what this process does
+    # own writes
 
     def wait_for_early_writes(self) -> None:
-        """Let writes that come in the next moment wait until there is an index."""
+        """Make writes wait a short time for the index from now on."""
         self._early_until = time.monotonic() + EARLY_WAIT_S
 
     async def on_written(self, memories: Sequence[MemoryRecord]) -> None:
-        """Enter memories that this process just wrote; they are found from now on, or as soon as there is an index."""
+        """Index memories that this process just wrote; they can be found from now on, or once there is an index."""
         memory_ids = [memory.memory_id for memory in memories]
         self.removals.discard(memory_ids)
         self._writes.add(memory_ids)
@@ -76,10 +76,10 @@ class IndexWriter:
             await self._text.on_upserted(OfflineIndex(self.partial.reason, memories), memories)
         if self.current is None:
             self._early |= {memory.memory_id: memory for memory in memories}
-            while len(self._early) > EARLY_CAPACITY:  # a bulk of them is left to the feed
+            while len(self._early) > EARLY_CAPACITY:  # bulk writes are left to the feed
                 self._early.pop(next(iter(self._early)))
             if (remaining_s := self._early_until - time.monotonic()) > 0 and self.partial is None:
-                with contextlib.suppress(InfiniteMemoryError):  # it is written, and found later
+                with contextlib.suppress(InfiniteMemoryError):  # it is stored, and will be found later
                     await self._opened.passed(remaining_s)
         else:
             await self._text.on_upserted(offline or self.current, memories)
@@ -88,7 +88,7 @@ class IndexWriter:
             self.on_entered(memories)
 
     async def enter_early(self, index: VectorIndex) -> None:
-        """Enter what was written before there was an index: the feed may be behind it, and its writer may ask for it next."""
+        """Index memories written before there was an index: the feed may lag behind, and their writer may ask for them next."""
         while self._early:
             early, self._early = list(self._early.values()), {}
             began = self.removals.count
@@ -98,15 +98,15 @@ class IndexWriter:
             await self.remove(index, self.removals.since(began, [memory.memory_id for memory in early]))
 
     async def enter_early_words(self, reason: str) -> None:
-        """Enter the words of what was written before they could be searched; its index is away, for *reason*."""
+        """Index the words of memories written before words could be searched; the vector index is unreachable for *reason*."""
         if early := list(self._early.values()):
             await self._text.on_upserted(OfflineIndex(reason, early), early)
 
     @contextlib.asynccontextmanager
     async def removing(self, located: Located) -> AsyncIterator[set[MemoryId]]:
-        """Take out memories that this process deletes inside, softly or for good; they are not found from then on.
+        """Remove memories that this process soft- or hard-forgets inside the block; they are not found from then on.
 
-        One that is written meanwhile, for somebody brings it back, is read again afterwards. What is put into the set that is given stays.
+        Memories written meanwhile, because they were restored, are reloaded afterwards. Ids added to the yielded set are kept.
         """
         began, spared = self._writes.count, set[MemoryId]()
         yield spared
@@ -126,31 +126,29 @@ class IndexWriter:
                 await self.remove(self.current, located)
                 if again := self._writes.since(began, located):
                     await self.reload(self.current, {memory_id: located[memory_id] for memory_id in again})
-            except (
-                IndexUnavailableError
-            ) as exc:  # the feed tells it again; until then hits of it are dropped when they are read
+            except IndexUnavailableError as exc:  # the feed delivers it again; until then its hits are dropped on read
                 await self._text.removed(OfflineIndex(str(exc)), list(located))
             self._save_policy.changed()
 
     async def scope_merged(self, source: ScopeId, target: ScopeId) -> None:
-        """Find the memories of a scope in another, which they were just moved into, until they are read from there."""
+        """Move the memories of a scope to the one it was just merged into, until they are reloaded from there."""
         for index in (self.next, self.current):
             if index is not None:
-                with contextlib.suppress(IndexUnavailableError):  # the feed tells it
+                with contextlib.suppress(IndexUnavailableError):  # the feed delivers it
                     await call(index, partial(index.move_scope, source, target))
         self._second.scope_merged(source, target)
 
     async def scope_removed(self, scope_id: ScopeId) -> None:
-        """Take out a whole scope that this process just dropped."""
+        """Remove a whole scope that this process just dropped."""
         self._early = {memory_id: memory for memory_id, memory in self._early.items() if memory.scope_id != scope_id}
         if (following := self.next) is not None:
             await call(following, lambda: following.remove_scope(scope_id))
         if self.current is not None:
-            with contextlib.suppress(IndexUnavailableError):  # the feed tells it again
+            with contextlib.suppress(IndexUnavailableError):  # the feed delivers it again
                 await self.remove_scope(self.current, scope_id)
 
     async def exclude_unreadable(self, document: SetAsideDocument) -> None:
-        """Take out a memory that turned out to be none that can be read."""
+        """Remove a memory that turned out to be unreadable."""
         unreadable = list(memories_among([document]))
         if (following := self.next) is not None:
             await call(following, lambda: following.remove(unreadable))
@@ -160,10 +158,10 @@ class IndexWriter:
                 await self.remove(index, unreadable)
                 self._save_policy.changed()
 
-    # what the store says
+    # changes from the store
 
     async def apply(self, index: VectorIndex, changes: Sequence[Change]) -> None:
-        """Bring *index* and the words level with what the change feed told of memories and removed scopes.
+        """Apply changes of memories and removed scopes from the change feed to *index* and the text index.
 
         Raises:
             StoreError: the store cannot be read.
@@ -183,7 +181,7 @@ class IndexWriter:
                     del wanted[change.memory_id]
                 removed.setdefault(change.memory_id, set()).add(change.scope_id)
             elif change.memory_id and change.scope_id:
-                # What came back, or moved there and back, is read: the index may know it as it is now, or as it was before.
+                # Restored memories, or those moved back and forth, are reloaded: the index may have their current or an earlier state.
                 is_back = removed.pop(change.memory_id, None) is not None
                 if is_back or not self._knows(revisions, change.memory_id, change.revision):
                     wanted[change.memory_id] = change.scope_id
@@ -193,7 +191,7 @@ class IndexWriter:
         self._not_entered.discard(told)
 
     async def _remove_where_told(self, index: VectorIndex, removed: Mapping[MemoryId, Set[ScopeId | None]]) -> None:
-        """Take out what was removed from some scopes, unless it is in another one by now: then it moved."""
+        """Remove memories that were removed from scopes, except those now in another one: they were moved."""
         if not removed:
             return
         located = await call(index, partial(index.locate, list(removed)))
@@ -207,18 +205,18 @@ class IndexWriter:
             self._save_policy.changed()
 
     def level(self) -> None:
-        """Note that the index in use has all that the feed told; what this process wrote and could not enter may be told yet."""
+        """Record that the index in use has all changes from the feed; own writes that failed may still be delivered."""
         if not len(self._not_entered):
             self.behind = None
 
     def _knows(self, revisions: Mapping[MemoryId, int], memory_id: MemoryId, revision: int) -> bool:
-        """True if vectors and words both know a memory: of two files saved one after the other, one may lack what the other has."""
+        """True if both indexes have a memory: they are saved one after the other, so one may lack changes of the other."""
         if revision == UNKNOWN_REVISION or memory_id not in revisions:
             return False
         return revisions[memory_id] >= revision and self._text.is_current(memory_id, revision)
 
     async def reload(self, index: VectorIndex, wanted: Located) -> None:
-        """Read memories from the store into *index*; those that are not live there go.
+        """Reload memories from the store into *index*; those not live there are removed.
 
         Raises:
             StoreError: the store cannot be read.
@@ -227,7 +225,7 @@ class IndexWriter:
         memories = await self._store.fetch(wanted, vectors=True)
         if absent := {one: scope_id for one, scope_id in wanted.items() if one not in memories}:
             memories |= await self._store.fetch(absent, vectors=True, latest=True)
-        for memory_id in self.removals.since(began, list(memories)):  # what was read of it may be older
+        for memory_id in self.removals.since(began, list(memories)):  # the version read may be older
             del memories[memory_id]
         absent_ids = wanted.keys() - memories.keys()
         await self.remove(index, absent_ids.difference(self._writes.since(writes_began, absent_ids)))
@@ -240,7 +238,7 @@ class IndexWriter:
         self.on_entered(live)
 
     async def remove(self, index: VectorIndex, memory_ids: Iterable[MemoryId]) -> None:
-        """Take memories out of *index* and of the words, some at a time, so that others get their turn."""
+        """Remove memories from *index* and the text index in batches, so that the loop stays responsive."""
         for gone in batches(memory_ids, REMOVED_AT_ONCE):
             await self._text.removed(index, gone)
             self._second.removed(gone)
@@ -248,20 +246,20 @@ class IndexWriter:
             await asyncio.sleep(0)
 
     async def remove_scope(self, index: VectorIndex, scope_id: ScopeId) -> None:
-        """Take a scope out of *index* and of the words."""
+        """Remove a scope from *index* and the text index."""
         self._text.scope_removed(scope_id)
         self._second.scope_removed(scope_id)
         await call(index, lambda: index.remove_scope(scope_id))
         self._save_policy.changed()
 
     async def count_by_scope(self) -> Mapping[ScopeId, int]:
-        """Count the memories of each scope in the index in use; none before there is one."""
+        """Count the memories of each scope in the index in use; empty before there is one."""
         index = self.current
         return await call(index, index.count_by_scope) if index is not None else {}
 
 
 async def _try_upsert(index: VectorIndex, memories: Sequence[MemoryRecord]) -> OfflineIndex | None:
-    """Enter memories; where the server of *index* does not answer, return what stands for it: the feed tells of them again."""
+    """Index memories; if the server of *index* does not answer, return a stand-in: the feed delivers them again."""
     try:
         await _upsert(index, memories)
     except IndexUnavailableError as exc:

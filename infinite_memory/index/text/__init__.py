@@ -1,1 +1,1 @@
-"""The text index: BM25 and phrases over passages of memories. Tantivy has its home here."""
+"""The text index: BM25 and phrases over passages of memories. The only package that uses tantivy."""

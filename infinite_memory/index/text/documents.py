@@ -1,4 +1,4 @@
-"""A memory as documents of the text index, one for each passage: their fields, and what is read back of them."""
+"""The tantivy documents of a memory, one per passage: their fields, and reading them back."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from infinite_memory.index.text.write_buffer import BufferedMemory, Passage
 from infinite_memory.models import FILTERED_NUMBERS, FILTERED_TEXTS, IndexRow, MemoryId
 
 FIRST = "first"
-"""The field that the first passage of a memory has, and no other."""
+"""A field that only the first passage of a memory has."""
 
 
 def schema() -> tantivy.Schema:
-    """Return the fields of a memory in the index."""
+    """Return the schema of the documents."""
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("stems", tokenizer_name="whitespace", index_option="freq")
     builder.add_text_field("words", tokenizer_name="whitespace", index_option="position")
@@ -32,7 +32,7 @@ def schema() -> tantivy.Schema:
 
 
 def to_documents(memory: BufferedMemory) -> Iterator[tantivy.Document]:
-    """Return a memory as the index has it: a document for each passage, the first of which stands for the memory."""
+    """Yield the documents of a memory, one per passage; the first one represents the memory."""
     for number, passage in enumerate(memory.passages):
         document = _to_document(memory.row, passage)
         document.add_integer("passages", len(memory.passages))
@@ -65,13 +65,13 @@ def _to_document(row: IndexRow, passage: Passage) -> tantivy.Document:
 
 
 def ids_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> list[MemoryId]:
-    """Read the ids of the memories at *places*."""
+    """Return the ids of the memories at *places*."""
     digits = keys_at(searcher, places).tobytes().hex()
     return [MemoryId(digits[at : at + 2 * KEY_BYTES]) for at in range(0, len(digits), 2 * KEY_BYTES)]
 
 
 def keys_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> Keys:
-    """Read the keys of the memories at *places*."""
+    """Return the keys of the memories at *places*."""
     heads, tails = searcher.fast_field_values("id_head", places), searcher.fast_field_values("id_tail", places)
     keys = np.empty(len(places), [("head", ">i8"), ("tail", ">u4")])
     keys["head"], keys["tail"] = heads, tails
@@ -79,7 +79,7 @@ def keys_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> Key
 
 
 def sum_lengths(searcher: tantivy.Searcher) -> float:
-    """Add up the lengths of all passages in the files, in stems."""
+    """Return the total length of all passages in the files, in stems."""
     if not searcher.num_docs:
         return 0.0
     figures = searcher.aggregate(tantivy.Query.all_query(), {"words": {"sum": {"field": "length"}}})

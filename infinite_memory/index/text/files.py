@@ -1,10 +1,9 @@
-"""The folders of text indexes: one for each generation, described by a manifest that is checked before the index is believed.
+"""The folders of text indexes: one per generation, with a manifest that is verified before the index is used.
 
-tantivy commits atomically by itself, but believes its files; the manifest tells their sizes and checksums, the store
-they belong to and the change token up to which they are level with it. A manifest that does not fit (a crash between
-commit and manifest, a damaged file) costs a rebuild from the store, never a wrong answer. Removed memories leave
-words behind in a generation's files until tantivy merges them away, which may be never; so what was forgotten for
-good leaves with a new generation.
+tantivy commits atomically, but does not verify its files; the manifest has their sizes and checksums, the store they belong to and the
+change token up to which they are in sync with it. A mismatch (a crash between commit and manifest, a damaged file) costs a rebuild from
+the store, never a wrong result. Words of removed memories stay in a generation's files until tantivy merges them away, which may never
+happen; so hard-forgotten memories are purged by writing a new generation.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class TantivyTextFiles:
         """Return an empty index in a new generation.
 
         Raises:
-            SidecarUnsavedError: the folder cannot be made.
+            SidecarUnsavedError: the folder cannot be created.
         """
         from infinite_memory.index.text.tantivy_index import TantivyText  # while MongoDB starts, not before
 
@@ -45,10 +44,10 @@ class TantivyTextFiles:
             raise SidecarUnsavedError(self._folder, exc.strerror or exc) from exc
 
     def load(self, database: str) -> tuple[TantivyText, bytes]:
-        """Load the newest generation that has a manifest, with its token; all others are removed.
+        """Return the newest generation that has a manifest, and its token; all others are removed.
 
         Raises:
-            SidecarDamagedError: there is none, or it fails its checks, or belongs to another store or recipe.
+            SidecarDamagedError: there is none, it fails its checks, or it belongs to another store or analyzer version.
         """
         from infinite_memory.index.text.tantivy_index import TantivyText
 
@@ -64,7 +63,7 @@ class TantivyTextFiles:
         return index, manifest.token
 
     def settle(self, index: TextIndex) -> None:
-        """Remove all generations but that of *index*, a `TantivyText`."""
+        """Remove all generations except that of *index*, a `TantivyText`."""
         from infinite_memory.index.text.tantivy_index import TantivyText
 
         if not isinstance(index, TantivyText):
@@ -73,16 +72,16 @@ class TantivyTextFiles:
 
     @property
     def is_unclean(self) -> bool:
-        """True if the files may hold words of what was forgotten for good; outlives the process."""
+        """True if the files may still contain words of hard-forgotten memories; survives a restart."""
         return (self._folder / _UNCLEAN).exists()
 
     def mark_unclean(self) -> None:
-        """Note that something was forgotten for good, whose words the files may hold."""
-        with contextlib.suppress(OSError):  # a full disk: who calls knows it for as long as it lives
+        """Record that a memory was hard-forgotten whose words the files may still contain."""
+        with contextlib.suppress(OSError):  # disk full: the caller remembers it until it exits
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self._folder / _UNCLEAN).touch(mode=0o600)
 
     def mark_clean(self) -> None:
-        """Note that no file holds words of anything that was forgotten."""
-        with contextlib.suppress(OSError):  # then the files are rewritten once more
+        """Record that no file contains words of forgotten memories."""
+        with contextlib.suppress(OSError):  # the files are then rewritten once more
             (self._folder / _UNCLEAN).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a folder of the text index says of itself: whose it is, how level with the store, and the checksums of its files."""
+"""The manifest of a text index folder: its store, its change token and the checksums of its files."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from infinite_memory.text.analyzer import ANALYZER_VERSION
 
 MANIFEST = "manifest.json"
 
-_UNLISTED = re.compile(r"\..*|manifest\.json.*|.*\.tmp")  # locks and lists that tantivy writes for itself
+_UNLISTED = re.compile(r"\..*|manifest\.json.*|.*\.tmp")  # lock files and lists that tantivy manages itself
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a generation says of itself. An empty ``token`` means: nobody knows how level with the store it is."""
+    """The manifest of a generation. With an empty ``token`` it is unknown how current it is."""
 
     database: str
     token: bytes
@@ -30,7 +30,7 @@ class Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Describe *folder* as it is now, durably; checksums of files that were there before are kept.
+    """Write the manifest of *folder* durably; checksums of files already listed are kept.
 
     Raises:
         OSError: it cannot be written.
@@ -51,10 +51,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path, database: str) -> Manifest:
-    """Read what *folder* says of itself, and check it against what is there.
+    """Return the manifest of *folder* after verifying its files.
 
     Raises:
-        SidecarDamagedError: it differs, cannot be read, or belongs to another store or recipe.
+        SidecarDamagedError: files differ, it cannot be read, or it belongs to another store or analyzer version.
     """
     try:
         body = json.loads((folder / MANIFEST).read_text("utf-8"))

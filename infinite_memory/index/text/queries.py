@@ -1,4 +1,4 @@
-"""Conditions of filters, and phrases, in tantivy's terms."""
+"""Filter conditions and phrases as tantivy queries."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ _Query = tantivy.Query
 _MUST, _MUST_NOT, _SHOULD = tantivy.Occur.Must, tantivy.Occur.MustNot, tantivy.Occur.Should
 
 FEW_IDS = 200
-"""Ids that are looked up one by one: half as long as a set takes, which is first drawn up as a bitmap of all memories."""
+"""Up to this many ids are queried as single terms: half the time of a term set, which builds a bitmap of all memories first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tombstones:
-    """What is in the files but not any more, or not so any more."""
+    """Memories and scopes in the files that are removed or outdated."""
 
     ids: list[MemoryId]
     scopes: list[ScopeId]
 
 
 class Queries:
-    """Makes queries for an index of one schema."""
+    """Builds queries for one schema."""
 
     def __init__(self, schema: tantivy.Schema) -> None:
         self._schema = schema
 
     def phrase(self, phrase: Phrase) -> tantivy.Query:
-        """Ask for words that stand in a row in the text."""
+        """Return a query for consecutive words in the text."""
         if len(phrase.words) == 1:
             return _Query.term_query(self._schema, "words", phrase.words[0], "position")
         return _Query.phrase_query(self._schema, "words", list(phrase.words))
 
     def memories(self, narrow: Clauses) -> tantivy.Query:
-        """Ask for each memory that passes *narrow* once, by its first passage."""
+        """Return a query that matches each memory that passes *narrow* once, by its first passage."""
         return _Query.boolean_query([(_MUST, self._among(FIRST, [FIRST])), *narrow])
 
     def narrow(
         self, conditions: Iterable[Condition], hidden: Tombstones, scope_sizes: Callable[[], Mapping[str, int]]
     ) -> Clauses:
-        """Turn conditions into clauses that a memory must pass and that add nothing to its score.
+        """Convert conditions to required clauses that do not affect scores.
 
         Args:
-            scope_sizes: Returns how many memories each scope has.
+            scope_sizes: Returns the number of passages per scope.
         """
         clauses: Clauses = []
         for condition in conditions:
@@ -67,13 +67,13 @@ class Queries:
 
     def _in_scopes(self, scope_ids: Set[str], sizes: Mapping[str, int]) -> Clauses:
         others = sizes.keys() - scope_ids
-        # Scopes that hold most of what there is are asked for by leaving out the others: at a million that is twice as fast.
+        # Scopes with most of the memories are selected by excluding the others: twice as fast at a million.
         if sum(sizes[other] for other in others) * 2 > sum(sizes.values()):
             return [(_MUST, self._among("scope", scope_ids))]
         return [(_MUST_NOT, self._among("scope", others))] if others else []
 
     def visible(self, hidden: Tombstones) -> Clauses:
-        """Leave out what is hidden."""
+        """Return clauses that exclude hidden memories."""
         return [
             (_MUST_NOT, self._among(field, values))
             for field, values in (("id", hidden.ids), ("scope", hidden.scopes))
@@ -82,7 +82,7 @@ class Queries:
 
     def _among(self, field: str, values: Iterable[str]) -> tantivy.Query:
         listed = sorted(values)
-        if len(listed) == 1 or (field == Field.ID and len(listed) <= FEW_IDS):  # a walk along their lists
+        if len(listed) == 1 or (field == Field.ID and len(listed) <= FEW_IDS):  # walks their posting lists
             terms = [_Query.term_query(self._schema, field, one, "basic") for one in listed]
             either = terms[0] if len(terms) == 1 else _Query.boolean_query([(_SHOULD, one) for one in terms])
             return _Query.const_score_query(either, 0.0)

@@ -1,6 +1,6 @@
-"""Reads a question as words with weights: which of them an index knows, what the misspelt ones may mean, what stands letter for letter.
+"""Parses a question into weighted terms: words known to an index, corrections of misspelt ones, and exact phrases.
 
-It asks an index only how many passages have a word and which words there are, so every index reads a question alike.
+It only needs word frequencies and the vocabulary of an index, so that all indexes parse a question alike.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from infinite_memory.text.stemmer import stem_words
 from infinite_memory.text.stopwords import content_words
 from infinite_memory.text.tokenizer import find_codes, fold_word, is_emoji, tokenize
 
-MAX_LOOKUPS = 48  # words of a question for which others are looked up that they may have been meant for: the first ones
-MAX_TERMS = 48  # of a long question, the rarest words; more change nothing but the time it takes
-LOOKALIKE = {1: 0.8, 2: 0.6}  # what a word counts that is one or two slips away from the one asked for
-MAX_PHRASES = 32  # of a question; each is a search
-WHOLE_WORDS = 30  # a question of at most so many words is also looked for as it stands
-CODE_WEIGHT, QUOTE_WEIGHT, WHOLE_WEIGHT = 1.0, 1.0, 0.5  # on the scale of a recall, where the best has about 1
-COMMON_SHARE = 0.02  # a code that more memories than this share have tells nothing
+MAX_LOOKUPS = 48  # words of a question that are checked for spelling: the first ones
+MAX_TERMS = 48  # the rarest words of a long question; more only take longer
+LOOKALIKE = {1: 0.8, 2: 0.6}  # weight of a word at edit distance one or two
+MAX_PHRASES = 32  # per question; each is a search
+WHOLE_WORDS = 30  # a question of at most this many words is also searched as a phrase
+CODE_WEIGHT, QUOTE_WEIGHT, WHOLE_WEIGHT = 1.0, 1.0, 0.5  # on the scale of recall scores, where the best is about 1
+COMMON_SHARE = 0.02  # a code in more than this share of memories is not selective
 _QUOTED = re.compile('["“”„«»]([^"“”„«»]{2,200})["“”„«»]')
 
 
 @dataclass(frozen=True, slots=True)
 class WordCounts:
-    """How many passages there are, and how many have a word; *frequency* takes a stem, or a word with the field ``words``."""
+    """The number of passages, and of those with a word; *frequency* takes a stem, or a word with the field ``words``."""
 
     total: int
     frequency: Callable[..., int]
     is_part: bool = False
-    """Whether other passages than these have words as well."""
+    """Whether these are only part of the indexed passages."""
 
     def has(self, word: str) -> bool:
-        """True if some passage has *word*, which stands somewhere in the index."""
+        """True if some of these passages has *word*, which occurs somewhere in the index."""
         return not self.is_part or any(self.frequency(stem) for stem in stem_words([word]))
 
 
 class QueryParser:
-    """Reads questions by the words of one index."""
+    """Parses questions against the words of one index."""
 
     def __init__(self, counts: WordCounts, vocabulary: Callable[[], Vocabulary]) -> None:
-        """Take how often words occur, and what returns all words; that is asked for only where a word is misspelt."""
+        """Take the word counts, and a function that returns the vocabulary; it is called only if a word is misspelt."""
         self._counts, self._vocabulary = counts, vocabulary
 
     def parse(self, question: str, spelling: Spelling) -> ParsedTextQuery:
-        """Return the words of *question*, those that *spelling* allows for others, and its phrases."""
+        """Parse *question* into its words, the fuzzy matches that *spelling* allows, and its phrases."""
         words = tokenize(question)
         content = list(dict.fromkeys(content_words(words) or words))
         stems = stem_words(content)
@@ -75,7 +75,7 @@ class QueryParser:
         return ParsedTextQuery(tuple(chosen), tuple(self._phrases(question, words, corrected)), max_score, corrected)
 
     def _lookalikes(self, word: str, asked: set[str]) -> list[tuple[QueryTerm, str]]:
-        """Find what *word* may have been meant for, with the words as they stand."""
+        """Return the terms that *word* may be a misspelling of, each with the word as written."""
         found: dict[str, tuple[QueryTerm, str]] = {}
         for near, distance in self._vocabulary().nearest(word, is_known=self._counts.has):
             for stem in stem_words([near]):
@@ -88,7 +88,7 @@ class QueryParser:
         return list(found.values())
 
     def _phrases(self, question: str, words: Sequence[str], corrected: Mapping[str, str]) -> list[Phrase]:
-        """Find what of *question* is to be matched letter for letter."""
+        """Return the phrases of *question* to match exactly."""
         phrases = [
             Phrase(tuple(cut), QUOTE_WEIGHT) for quoted in _QUOTED.findall(question) if (cut := tokenize(quoted))
         ]
@@ -107,5 +107,5 @@ class QueryParser:
 
 
 def _may_be_misspelt(word: str) -> bool:
-    """True if an unknown word may be a slip; a bare number one digit off is another number, and so is an emoji."""
+    """True if an unknown word may be a typo; a number with one digit changed is another number, and the same holds for emoji."""
     return not word.isdigit() and not is_emoji(word)

@@ -1,9 +1,8 @@
-"""BM25, phrases and look-alike words over all memories: tantivy's home, with `documents`, `queries` and `text/stemmer.py`.
+"""BM25, phrase and fuzzy search over all memories with tantivy; see also `documents`, `queries` and `text/stemmer.py`.
 
-The index holds no text, only words, and it is told words, not texts: `text/tokenizer.py` cuts them. What was written
-is kept in memory, searched by hand and handed to tantivy by `flush`, a few hundred at a time, for a commit costs 25
-ms of a core and a sync of the disk. A writer lives for one flush, so that merges are over and the folder is at rest
-when it is described.
+The index stores no text, only words, and it is given words, not texts: `text/tokenizer.py` splits them. Writes are buffered in memory,
+searched there and passed to tantivy by `flush`, a few hundred at a time, because a commit takes 25 ms of a core and an fsync. A writer
+exists for one flush only, so that merges are over and the folder is stable when its manifest is written.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ from infinite_memory.text.tokenizer import tokenize
 
 log = logging.getLogger(__name__)
 
-CANDIDATES = 200  # passages scored before the length discount orders them anew
-MAX_REPEATED = 100  # words of title and tags, and of what was said before, that a passage after the first has as well
-GROWTH_FACTOR = 4  # times as many passages are looked at where a long text fills the list
-PAGE = 32_768  # memories listed at a time: nothing else runs while tantivy's answer is taken over
-MANY_ROWS = 1000  # what writing more of them at once leaves free goes back to the system: 160 MiB after a whole index
-WRITER_BYTES = 15_000_000  # the least that tantivy takes
+CANDIDATES = 200  # passages scored before they are reranked by length
+MAX_REPEATED = 100  # words of title, tags and previous turn that are repeated in passages after the first
+GROWTH_FACTOR = 4  # factor by which more passages are read if a long text fills the list
+PAGE = 32_768  # memories listed at a time: nothing else runs while tantivy's result is converted
+MANY_ROWS = 1000  # after writing more at once, free heap is returned to the system: 160 MiB after a whole index
+WRITER_BYTES = 15_000_000  # tantivy's minimum
 
 _Place = tuple[float, tantivy.DocAddress]
 _Query = tantivy.Query
@@ -56,20 +55,20 @@ _MUST, _MUST_NOT, _SHOULD = tantivy.Occur.Must, tantivy.Occur.MustNot, tantivy.O
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The index in its folder, and what of it is searched: all that was flushed."""
+    """The index in its folder, and a searcher over everything flushed."""
 
     index: tantivy.Index
     searcher: tantivy.Searcher
 
 
 class TantivyText:
-    """One generation of the text index in a folder of its own; implements `TextIndex`."""
+    """One generation of the text index, in its own folder; implements `TextIndex`."""
 
     def __init__(self, folder: Path, database: str) -> None:
-        """Open the index in *folder*, or make an empty one.
+        """Open the index in *folder*, or create an empty one.
 
         Raises:
-            SidecarDamagedError: there is something else.
+            SidecarDamagedError: the folder contains something else.
         """
         self.folder, self._database = folder, database
         self._schema = schema()
@@ -97,14 +96,14 @@ class TantivyText:
         return files
 
     def close(self) -> None:
-        """Release the files, when a flush that is under way has ended; searches that have begun end as they would have."""
+        """Release the files after any running flush; running searches complete."""
         with self._flushing, self._lock:
             self._files, self._vocabulary, self._sizes = None, None, (None, {})
 
     # writing
 
     def upsert(self, rows: Iterable[TextRow]) -> None:
-        """Add rows, or replace those of the same ids."""
+        """Add rows, or replace those with the same ids."""
         for row in rows:
             memory = BufferedMemory(row.row, _make_passages(row))
             with self._lock:
@@ -114,28 +113,28 @@ class TantivyText:
                     self._vocabulary.add(_vocabulary_words(memory))
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Take memories out; unknown ids are ignored."""
+        """Remove memories; unknown ids are ignored."""
         with self._lock:
             self._opened()
             self._buffer.remove(memory_ids)
 
     def remove_scope(self, scope_id: ScopeId) -> None:
-        """Take all memories of a scope out."""
+        """Remove all memories of a scope."""
         with self._lock:
             self._opened()
             self._buffer.remove_scope(scope_id)
 
     def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
-        """Leave these scopes out wherever a filter names no scopes."""
+        """Exclude these scopes if a filter names no scopes."""
         self._archived = frozenset(scope_ids)
 
     @property
     def buffered(self) -> int:
-        """BufferedChanges that are not yet in the files."""
+        """The number of changes that are not yet in the files."""
         return len(self._buffer)
 
     def flush(self, token: bytes = b"") -> None:
-        """Write what waits to the files; see `TextIndex.flush`."""
+        """Write buffered changes to the files; see `TextIndex.flush`."""
         with self._flushing:
             with self._lock:
                 changes = self._buffer.changes()
@@ -155,7 +154,7 @@ class TantivyText:
     # reading
 
     def count(self, where: Filter | None = None) -> int:
-        """Count the memories known; with *where* those that pass it."""
+        """Count the indexed memories, or those that match *where*."""
         with self._lock:
             searcher, hidden, known = self._searcher, self._hidden(), self._buffer.memories()
         if where is None:
@@ -174,7 +173,7 @@ class TantivyText:
         return int(found.count or 0)  # type: ignore[attr-defined]
 
     def is_current(self, memory_id: MemoryId, revision: int) -> bool:
-        """True if the memory is known at *revision* or a later one."""
+        """True if the memory is indexed at *revision* or a later one."""
         with self._lock:
             if (waiting := self._buffer.find(memory_id)) is not None:
                 return waiting.row.revision >= revision
@@ -189,7 +188,7 @@ class TantivyText:
         return int(found or 0) >= revision
 
     def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
-        """Yield the revision at which every memory is known, by rising id."""
+        """Yield the indexed revision of every memory, by ascending id."""
         with self._lock:
             searcher, hidden = self._searcher, self._hidden()
             recent = {bytes.fromhex(one.row.memory_id): one.row.revision for one in self._buffer.memories()}
@@ -203,11 +202,11 @@ class TantivyText:
         yield from in_id_order(np.concatenate(keys), np.concatenate(numbers))
 
     def read(self, question: str, spelling: Spelling, seen: Filter | None = None) -> ParsedTextQuery:
-        """Return the words of *question* as the index knows them; see `TextIndex.read`."""
+        """Parse *question* into the terms of the index; see `TextIndex.read`."""
         return QueryParser(self._counted(seen), self._words).parse(question, spelling)
 
     def _counted(self, seen: Filter | None) -> WordCounts:
-        """Return the counts of words in all passages, or with *seen* in those of the memories that pass it."""
+        """Return the word counts of all passages, or of those of memories that match *seen*."""
         if seen is None:
             with self._lock:
                 return WordCounts(self._counted_passages() + self._buffer.passages, self._frequency_now)
@@ -232,7 +231,7 @@ class TantivyText:
         return WordCounts(count(None) + len(recent), frequency, is_part=True)
 
     def search(self, wording: ParsedTextQuery, k: int, where: Filter) -> list[TextHit]:
-        """Find the *k* best memories by falling score, and those that have a phrase; see `TextIndex.search`."""
+        """Return the *k* best memories by descending score, then those that contain a phrase; see `TextIndex.search`."""
         with self._lock:
             searcher, hidden, recent = self._searcher, self._hidden(), self._buffer.memories()
             mean, committed = self._mean_length(), searcher.num_docs
@@ -274,7 +273,7 @@ class TantivyText:
         return first + more[: k * len(wording.phrases)]
 
     def _score(self, searcher: tantivy.Searcher, wording: ParsedTextQuery, narrow: Clauses, k: int) -> Found:
-        """Score the memories in the files, at least the best *k*: BM25 by tantivy, with our rarities."""
+        """Score the memories in the files, at least the best *k*: BM25 by tantivy, with our term rarities."""
         shoulds, total = [], self._counted_passages()
         for term in wording.terms:
             frequency = searcher.doc_freq("stems", term.word)
@@ -287,7 +286,7 @@ class TantivyText:
         query = _Query.boolean_query([*narrow, (_MUST, _Query.boolean_query(shoulds))])
         ids, hits = _best(searcher, query, k, max(CANDIDATES, k))
         places = [at for _, at in hits]
-        lengths, passages = (  # numbers, for every document has both
+        lengths, passages = (  # never None: every document has both
             cast("list[int]", searcher.fast_field_values(name, places)) for name in ("length", "passages")
         )
         return Found(ids, [score for score, _ in hits], lengths, passages)
@@ -296,7 +295,7 @@ class TantivyText:
         return self._queries.narrow(conditions, hidden, self._scope_sizes)
 
     def _scope_sizes(self) -> Mapping[str, int]:
-        """Return for each scope in the files how many memories there are, those that were removed included."""
+        """Return the number of passages of each scope in the files, removed ones included."""
         searcher, sizes = self._sizes
         if searcher is not self._searcher:
             searcher = self._searcher
@@ -305,13 +304,13 @@ class TantivyText:
         return sizes
 
     def _counted_passages(self) -> int:
-        """Return how many passages in the files tantivy's frequencies are of: until it merges files, those that were removed as well."""
+        """Return the number of passages that tantivy's frequencies count: until it merges files, removed ones included."""
         return sum(self._scope_sizes().values())
 
     def _hidden(self) -> Tombstones:
         return Tombstones(self._buffer.hidden_ids(), self._buffer.removed_scopes)
 
-    # figures; all under the lock
+    # counts; all under the lock
 
     def _total(self) -> int:
         return self._searcher.num_docs + self._buffer.passages
@@ -325,7 +324,7 @@ class TantivyText:
         return committed + waiting
 
     def _frequency_now(self, word: str, field: str = "stems") -> int:
-        """Return the figure to whoever does not hold the lock: what is waiting changes while it is counted."""
+        """Like `_frequency`, for callers that do not hold the lock: the buffer changes while it is counted."""
         with self._lock:
             return self._frequency(word, field)
 
@@ -336,7 +335,7 @@ class TantivyText:
             return self._vocabulary
 
     def _all_words(self) -> Iterator[str]:
-        """Yield the words of texts and the names of speakers, one by one: of a million memories there are many."""
+        """Yield the words of texts and the names of speakers one by one: a million memories have many."""
         if self._searcher.num_docs:
             for word, _ in self._searcher.terms_with_prefix("words", ""):
                 yield word
@@ -347,7 +346,7 @@ class TantivyText:
 
 
 def _make_passages(row: TextRow) -> list[Passage]:
-    """Return the passages of a memory, each with the words that are searched with it: all of them with the first, few with the others."""
+    """Return the passages of a memory, each with the context words searched along with it: all with the first, a few with the others."""
     of_row = row.row
     about = words_about(occurred_at=of_row.occurred_at, speaker=of_row.speaker, title=row.title, tags=row.tags)
     head, tail = stem_words(about), stem_words(content_words(tokenize(row.before)))
@@ -360,7 +359,7 @@ def _make_passages(row: TextRow) -> list[Passage]:
 
 
 def _write(index: tantivy.Index, changes: BufferedChanges) -> None:
-    """Bring changes into the files."""
+    """Write changes to the files."""
     writer = index.writer(heap_size=WRITER_BYTES, num_threads=1)
     try:
         for scope_id in changes.removed_scopes:
@@ -380,12 +379,12 @@ def _write(index: tantivy.Index, changes: BufferedChanges) -> None:
 
 
 def _best(searcher: tantivy.Searcher, query: tantivy.Query, k: int, limit: int) -> tuple[list[MemoryId], list[_Place]]:
-    """Find the best passage of at least *k* memories, where there are so many, by falling score; looks at *limit* passages first."""
+    """Return the best passage of at least *k* memories, if there are that many, by descending score; reads *limit* passages first."""
     while True:
         hits = searcher.search(query, limit=limit, count=False).hits
         ids = ids_at(searcher, [at for _, at in hits])
         if (several := len(set(ids))) >= k or len(hits) < limit:
-            if several == len(ids):  # as nearly always: one passage of each
+            if several == len(ids):  # the usual case: one passage each
                 return ids, hits
             best: dict[MemoryId, _Place] = {}
             for memory_id, hit in zip(ids, hits, strict=True):

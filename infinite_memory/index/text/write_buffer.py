@@ -1,6 +1,6 @@
-"""BufferedChanges that are not yet in the index's files; memories among them are searched by hand: same words, same formula, same filters.
+"""Changes that are not yet in the index's files; buffered memories are searched by brute force: same words, same formula, same filters.
 
-There are at most a few hundred of them, so looking at each costs less than one commit would.
+There are at most a few hundred of them, so a scan costs less than a commit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passage:
-    """A passage as it will be written: its stems with their counts, and the words of the text in order."""
+    """A passage to be written: its stems with their counts, and the words of the text in order."""
 
     stems: Sequence[str]
     counts: Counter[str]
@@ -30,7 +30,7 @@ class Passage:
         return len(self.stems)
 
     def has(self, phrase: Phrase) -> bool:
-        """True if the words of *phrase* stand in a row in the text."""
+        """True if the words of *phrase* are consecutive in the text."""
         wanted, first = list(phrase.words), phrase.words[0]
         return first in self.words and any(
             word == first and list(self.words[at : at + len(wanted)]) == wanted for at, word in enumerate(self.words)
@@ -39,7 +39,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferedMemory:
-    """One memory as it will be written: its row, and its passages, one of a text that is not long."""
+    """A memory to be written: its row and its passages, one unless the text is long."""
 
     row: IndexRow
     passages: Sequence[Passage]
@@ -54,13 +54,13 @@ class BufferedMemory:
         return Counter(stem for passage in self.passages for stem in passage.counts)
 
     def has(self, phrase: Phrase) -> bool:
-        """True if the words of *phrase* stand in a row in one passage."""
+        """True if the words of *phrase* are consecutive in one passage."""
         return any(passage.has(phrase) for passage in self.passages)
 
 
 @dataclass(frozen=True, slots=True)
 class BufferedChanges:
-    """What was written and removed up to a moment, to be brought into the files. The values of removals tell one from a later one."""
+    """Writes and removals up to a moment, to be flushed. The values of removals distinguish one from a later one."""
 
     memories: Mapping[MemoryId, BufferedMemory]
     removed: Mapping[MemoryId, object]
@@ -71,7 +71,7 @@ class BufferedChanges:
 
 
 class WriteBuffer:
-    """What changed since it was last in the files. Not locked; its owner is."""
+    """Changes since the last flush. Not locked; its owner serialises calls."""
 
     def __init__(self) -> None:
         self._memories: dict[MemoryId, BufferedMemory] = {}
@@ -84,11 +84,11 @@ class WriteBuffer:
         return len(self._memories) + len(self._removed) + len(self._removed_scopes)
 
     def find(self, memory_id: MemoryId) -> BufferedMemory | None:
-        """Return a memory that waits; None where it does not."""
+        """Return a buffered memory; None if it is not buffered."""
         return self._memories.get(memory_id)
 
     def has_removed(self, memory_id: MemoryId) -> bool:
-        """True if the memory was removed, and not its whole scope."""
+        """True if the memory itself was removed, not its whole scope."""
         return memory_id in self._removed
 
     @property
@@ -97,15 +97,15 @@ class WriteBuffer:
         return list(self._removed_scopes)
 
     def memories(self) -> list[BufferedMemory]:
-        """List the memories that wait."""
+        """Return the buffered memories."""
         return list(self._memories.values())
 
     def hidden_ids(self) -> list[MemoryId]:
-        """List the memories that are in the files in an older form, or are not to be found there."""
+        """Return the memories to hide in the files: outdated or removed ones."""
         return [*self._memories, *self._removed]
 
     def put(self, memory: BufferedMemory) -> None:
-        """Take a memory in, in place of what is there of it."""
+        """Add or replace a memory."""
         self._drop(memory.row.memory_id)
         self._removed.pop(memory.row.memory_id, None)
         self._memories[memory.row.memory_id] = memory
@@ -114,23 +114,23 @@ class WriteBuffer:
         self.passages += len(memory.passages)
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Take memories out, here and later in the files."""
+        """Remove memories, here and at the next flush from the files."""
         for memory_id in memory_ids:
             self._drop(memory_id)
             self._removed[memory_id] = object()
 
     def remove_scope(self, scope_id: ScopeId) -> None:
-        """Take all memories of a scope out, here and later in the files."""
+        """Remove all memories of a scope, here and at the next flush from the files."""
         for memory_id in [one for one, memory in self._memories.items() if memory.row.scope_id == scope_id]:
             self._drop(memory_id)
         self._removed_scopes[scope_id] = object()
 
     def changes(self) -> BufferedChanges:
-        """Copy what there is to be written."""
+        """Return a copy of the changes to write."""
         return BufferedChanges(dict(self._memories), dict(self._removed), dict(self._removed_scopes))
 
     def settle(self, written: BufferedChanges) -> None:
-        """Leave out what is in the files now, unless it changed again while it was written."""
+        """Drop flushed changes, except those superseded meanwhile."""
         for memory_id, memory in written.memories.items():
             if self._memories.get(memory_id) is memory:
                 self._drop(memory_id)

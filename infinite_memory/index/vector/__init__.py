@@ -1,1 +1,1 @@
-"""The vectors of the index: one table for each space, searched exactly or by a coarse index. FAISS has its home here."""
+"""The vectors of the index: one table per space, searched exactly or by a coarse index. The only package that uses FAISS."""

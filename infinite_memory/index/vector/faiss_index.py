@@ -1,8 +1,7 @@
-"""The sidecar of filters, times and vectors: a `MetadataTable` and a `VectorTable` behind one lock.
+"""The embedded vector index: a `MetadataTable` and a `VectorTable` behind one lock.
 
-The lock is held for looking up and writing rows and for making masks, a few milliseconds at a million memories. What
-takes longer (FAISS, compaction, files) works on snapshots: slots and vectors are appended and marked dead, never
-changed.
+The lock is held for reading and writing rows and for computing masks, a few milliseconds at a million memories. Longer operations
+(FAISS, compaction, files) work on snapshots: slots and vectors are appended and marked dead, never changed.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH_ROWS = 512
-"""Rows written under one hold of the lock: a few milliseconds, so that a search during an import does not wait for it."""
+"""Rows written per acquisition of the lock: a few milliseconds, so that a search during an import is not delayed."""
 
 COMPACT_AT_LEAST, COMPACT_SHARE = 1024, 0.25
-"""With fewer dead slots than this, or than this share of all, a compaction costs more than it saves."""
+"""With fewer dead slots than this, or than this share of all, compaction costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Everything at one moment: what of it is still written to later lies beyond the ends of ``alive``."""
+    """A consistent state of the index: later writes are beyond the end of ``alive``."""
 
     space: str
     metadata: MetadataTable
@@ -52,10 +51,10 @@ class Snapshot:
 
 
 class FaissIndex:
-    """Knows every live memory's scope, tags, times and vectors of one space; implements `VectorIndex`.
+    """Holds the scope, tags, times and vectors of one space of every live memory; implements `VectorIndex`.
 
-    Vectors of another space, of a wrong length or with impossible values are left out: the memory is pending.
-    Which scopes are archived is not saved; the owner says so after each start (`set_archived`).
+    Vectors of another space, of the wrong length or with invalid values are dropped, and the memory is pending.
+    Archived scopes are not saved; the owner sets them after each start (`set_archived`).
     """
 
     is_remote: ClassVar[bool] = False
@@ -69,19 +68,19 @@ class FaissIndex:
 
     @classmethod
     def of(cls, space: str, metadata: MetadataTable, vectors: VectorTable) -> FaissIndex:
-        """Put a sidecar together from parts that belong to each other."""
+        """Create an index from matching tables."""
         index = cls(space, vectors.dim)
         index._tables = metadata, vectors
         return index
 
     @property
     def space(self) -> str:
-        """Name of the vector space it holds."""
+        """Name of its vector space."""
         return self._space
 
     @property
     def dim(self) -> int:
-        """Length of its vectors."""
+        """Dimension of its vectors."""
         return self._dim
 
     @property
@@ -100,18 +99,18 @@ class FaissIndex:
     # writing
 
     def upsert(self, rows: Iterable[IndexRow]) -> None:
-        """Add rows, or replace those whose revision is older than the given one; an older row changes nothing.
+        """Add rows, or replace those with an older revision; a row older than the stored one is ignored.
 
-        A row of the same revision replaces one that is pending, if it brings vectors of the current space.
+        A row of the same revision replaces a pending one if it brings vectors of the current space.
 
         Raises:
-            ValueError: an id is not 24 hexadecimal digits; rows before it may have been taken.
+            ValueError: an id is not 24 hexadecimal digits; earlier rows may have been added.
         """
         for batch in in_columns(rows, BATCH_ROWS):
             self.upsert_batch(batch)
 
     def upsert_batch(self, rows: IndexBatch) -> None:
-        """Add or replace as `upsert` does, under one hold of the lock."""
+        """Like `upsert`, holding the lock once."""
         counts, vectors = usable_vectors(rows, self._space, self._dim)
         with self._lock:
             slots = self._metadata.find_all(rows.keys)
@@ -127,7 +126,7 @@ class FaissIndex:
             self._vectors.append(owners, numbered(counts), vectors)
 
     def _are_news(self, rows: IndexBatch, counts: NDArray[np.int64], slots: Slots) -> Mask:
-        """Mark the rows that are newer than what is known in *slots*, or bring the vectors that it lacks."""
+        """Return a mask of rows that are newer than the row in *slots*, or bring its missing vectors."""
         is_known = slots >= 0
         is_news = ~is_known
         if is_known.any():
@@ -137,32 +136,32 @@ class FaissIndex:
         return is_news
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
-        """Take memories out; unknown ids are ignored."""
+        """Remove memories; unknown ids are ignored."""
         remaining = iter(memory_ids)
         while batch := list(islice(remaining, BATCH_ROWS)):
             with self._lock:
                 self._metadata.remove(batch)
 
     def remove_scope(self, scope_id: ScopeId) -> None:
-        """Take all memories of a scope out."""
+        """Remove all memories of a scope."""
         with self._lock:
             self._metadata.remove_scope(scope_id)
 
     def move_scope(self, source: ScopeId, target: ScopeId) -> None:
-        """Let all memories of a scope be of another; see `VectorIndex.move_scope`."""
+        """Move all memories of a scope to another; see `VectorIndex.move_scope`."""
         with self._lock:
             self._metadata.move_scope(source, target)
 
     def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
-        """Set which scopes are archived: a filter without scopes leaves them out."""
+        """Set the archived scopes, which a filter without scopes excludes."""
         self._archived = frozenset(scope_ids)
 
     # reading
 
     def search(self, vector: Vectors, k: int, where: Filter) -> list[Hit]:
-        """Find the memories nearest to *vector* among those that pass *where*; see `VectorIndex.search`.
+        """Return the memories nearest to *vector* among those that match *where*; see `VectorIndex.search`.
 
-        Scores are rounded to six decimals, and "newer" is by the time a memory happened.
+        Scores are rounded to six decimals, and "newer" refers to the time of occurrence.
 
         Raises:
             ValueError: *vector* is not of shape ``(dim,)``.
@@ -184,7 +183,7 @@ class FaissIndex:
         return TableFilter(self._metadata, to_conditions(where, self._archived))
 
     def _allowed(self, metadata: MetadataTable, where: Filter) -> RowFilter:
-        """Return what passes *where*; called under the lock, which what is returned takes itself."""
+        """Return the row filter for *where*; call it under the lock, which the filter acquires itself."""
         passing = self._filter(where)
         if (listed := passing.listed()) is not None:
             count = len(metadata)
@@ -201,10 +200,10 @@ class FaissIndex:
         return RowFilter(test, every, is_open=passing.passes_all())
 
     def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
-        """List memories that pass *where* by the time they happened, then by id; newest first turns both around.
+        """List memories that match *where* by time of occurrence, then by id; *newest_first* reverses both.
 
         Raises:
-            InvalidRequestError: *cursor* was not made by this method, or for the other direction.
+            InvalidRequestError: *cursor* was not returned by this method, or belongs to the other direction.
         """
         after = None if cursor is None else Cursor.parse(cursor, newest_first)
         with self._lock:
@@ -218,12 +217,12 @@ class FaissIndex:
         return Page(tuple(memory_ids), len(passing), following)
 
     def top_by_weight(self, where: Filter, limit: int, decay: ImportanceDecay) -> list[MemoryId]:
-        """List the memories that pass *where* by falling weight; see `VectorIndex.top_by_weight`."""
+        """List the memories that match *where* by descending weight; see `VectorIndex.top_by_weight`."""
         with self._lock:
             metadata, slots = self._metadata, self._filter(where).slots()
         created_ms = metadata.column("created_ms")
         weights = weigh(decay, metadata.column("importance")[slots], created_ms[slots])
-        if 0 < limit < len(slots):  # partition first: few are wanted of many
+        if 0 < limit < len(slots):  # partition first: only a few of many are returned
             bound = np.partition(weights, -limit)[-limit]
             slots, weights = slots[weights >= bound], weights[weights >= bound]
         keys = metadata.column("key")[slots]
@@ -231,30 +230,30 @@ class FaissIndex:
         return to_ids(keys[order])
 
     def count(self, where: Filter) -> int:
-        """Count the memories that pass *where*."""
+        """Count the memories that match *where*."""
         with self._lock:
             return self._filter(where).count()
 
     def count_by_time(self, where: Filter, edges: Sequence[dt.datetime]) -> list[int]:
-        """Count the memories that pass *where* between each of *edges*, which rise, and the next (half open)."""
+        """Count the memories that match *where* in each half-open interval between consecutive *edges*, which are ascending."""
         with self._lock:
             return self._filter(where).count_by_time(edges)
 
     def count_by_scope(self) -> Mapping[ScopeId, int]:
-        """Count live memories of each scope that has any, archived ones too."""
+        """Count the live memories of each non-empty scope, archived ones included."""
         with self._lock:
             return self._metadata.count_by_scope()
 
     def count_conversations(self, where: Filter) -> int:
-        """Count the distinct conversation ids (ignoring case) of memories that pass *where*."""
+        """Count the distinct conversation ids, ignoring case, of memories that match *where*."""
         with self._lock:
             conversations = self._metadata.column("conversation")[self._filter(where).slots()]
             is_there = np.zeros(len(self._metadata.interned["conversation"]) + 1, np.bool_)
-        is_there[conversations] = True  # those of none at the end
+        is_there[conversations] = True  # memories without one mark the last entry
         return int(np.count_nonzero(is_there[:-1]))
 
     def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
-        """Find the scope of memories; unknown ids are left out."""
+        """Return the scopes of memories; unknown ids are omitted."""
         located: dict[MemoryId, ScopeId] = {}
         remaining = iter(memory_ids)
         while batch := list(islice(remaining, BATCH_ROWS)):
@@ -265,13 +264,13 @@ class FaissIndex:
         return located
 
     def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
-        """Return the revision at which memories are known; unknown ids are left out."""
+        """Return the indexed revisions of memories; unknown ids are omitted."""
         with self._lock:
             revisions, slots = self._metadata.column("revision"), self._metadata.find_many(memory_ids)
             return {memory_id: int(revisions[slot]) for memory_id, slot in slots.items()}
 
     def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
-        """Yield the revision of every memory, by rising id."""
+        """Yield the revision of every memory, by ascending id."""
         with self._lock:
             alive = self._metadata.alive()
             keys, numbers = self._metadata.column("key"), self._metadata.column("revision")
@@ -283,7 +282,7 @@ class FaissIndex:
             waiting = self._metadata.alive() & (self._metadata.column("windows") == 0)
             keys, created = self._metadata.column("key"), self._metadata.column("created_ms")
         slots = np.flatnonzero(waiting)
-        if len(slots) > limit > 0:  # those that were made with the last of them may come before it by id
+        if len(slots) > limit > 0:  # others created at the time of the last may precede it by id
             bound = np.partition(created[slots], limit - 1)[limit - 1]
             slots = slots[created[slots] <= bound]
         return to_ids(keys[slots][np.lexsort((keys[slots], created[slots]))][: max(limit, 0)])
@@ -294,14 +293,14 @@ class FaissIndex:
             return int(np.count_nonzero(self._metadata.alive() & (self._metadata.column("windows") == 0)))
 
     def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
-        """Return what was said before and after memories in their conversations; see `VectorIndex.neighbours`."""
+        """Return the memories before and after each one in its conversation; see `VectorIndex.neighbours`."""
         with self._lock:
             metadata = self._metadata
             asked, slots = metadata.find_turns(memory_ids, max_turns)
         return metadata.neighbours(asked, slots)
 
     def tags(self, start: int, limit: int) -> Sequence[str]:
-        """List the tag keys that were ever seen."""
+        """List all tag keys ever used."""
         with self._lock:
             return self._metadata.interned["tag"].strings_from(start, limit)
 
@@ -313,7 +312,7 @@ class FaissIndex:
             return self._metadata.dead_count
 
     def compact(self, *, all_rows: bool = False) -> int:
-        """Return how many dead slots gave their room back, in a copy that is swapped in: 0 while they are few (see `COMPACT_AT_LEAST`).
+        """Compact into a copy that is swapped in; return the number of dead slots reclaimed, 0 while they are few (`COMPACT_AT_LEAST`).
 
         Args:
             all_rows: Whether to compact however few they are.
@@ -341,12 +340,12 @@ class FaissIndex:
         return dead
 
     def close(self) -> None:
-        """Release the tables, and with them the mapped files; searches that have begun end as they would have."""
+        """Release the tables and the mapped files; running searches complete."""
         with self._maintenance, self._lock:
             self._tables = None
 
     def refine(self) -> bool:
-        """Make the coarse index over the vectors, or extend it, if that is due; says whether it did."""
+        """Build or extend the coarse index if due; return whether it did."""
         with self._maintenance:
             return self._refine()
 
@@ -356,13 +355,13 @@ class FaissIndex:
         coarse = before.refined()
         if coarse is None:
             return False
-        with self._lock:  # rows are only appended, so it fits what the table holds by now
+        with self._lock:  # rows are only appended, so it still fits the table
             table.coarse = coarse
         log.info("the coarse index covers %d vectors", coarse.count, extra={"event": "coarse_index"})
         return True
 
     def frozen(self) -> Snapshot:
-        """Fix everything as it is now, for saving; compacts first and brings the coarse index along, where due."""
+        """Return a snapshot for saving; compacts and refines the coarse index first, if due."""
         with self._maintenance:
             self._compact()
             self._refine()
@@ -374,7 +373,7 @@ class FaissIndex:
 
 
 def _copy_living(source: Snapshot, first: int, metadata: MetadataTable, vectors: VectorTable) -> None:
-    """Append the living slots from *first* on to another metadata and its vectors."""
+    """Append the live slots from *first* on to another metadata table and its vectors."""
     keep = source.alive.copy()
     keep[:first] = False
     target = np.cumsum(keep) - 1 + len(metadata)

@@ -1,19 +1,18 @@
-"""Searching vectors, exactly and coarsely: the only home of FAISS.
+"""Exact and coarse vector search: the only module that uses FAISS.
 
-Exact: vectors are plain float16 arrays. FAISS (`IndexScalarQuantizer`, QT_fp16, inner product; rows are unit length, so
-that is the cosine) is laid over an array as a view for the time of one search, which costs ten microseconds.
+Exact: vectors are plain float16 arrays. For each search a FAISS index (`IndexScalarQuantizer`, QT_fp16, inner product; rows are unit
+length, so that is the cosine) is created as a view over an array, which takes ten microseconds.
 
-Coarse: a `Quantiser` turns four dimensions (two of short vectors) into four bits: ``PQ96x4``, 48 bytes a vector, at 384
-dimensions. FAISS's fast scan goes over a million of those in 1.6 ms of CPU where the exact search takes 28. What it
-finds is a pool that the caller scores exactly. Codes are kept as plain rows, which can be saved, taken out and put
-together as rows are, and laid out for searching beside that. A filter that passes few rows has just those laid out (0.5
-ms for 10,000) and searched as if there were no others. Why rows are laid out as the only list of an inverted file: FAISS
-takes a selector there and asks it of those rows only that would enter the result, so a larger filter costs 2 to 4 ms of
-CPU at a million rows, however many pass and whether or not they go with the meaning; without a filter that is 1 to 2 ms
-dearer than a layout of its own, which would take another 64 MiB.
+Coarse: a `Quantiser` encodes four dimensions (two of short vectors) in four bits: ``PQ96x4``, 48 bytes per vector, at 384
+dimensions. FAISS's fast scan takes 1.6 ms of CPU for a million of those, the exact search 28. Its hits are a pool that the caller
+scores exactly. Codes are kept as plain rows, which can be saved, selected and concatenated, and additionally packed for fast scan.
+For a filter that few rows pass, only those are packed (0.5 ms for 10,000) and searched without a filter. Why rows are packed as the
+only list of an inverted file: there FAISS accepts a selector and applies it only to rows that would enter the result, so a larger
+filter costs 2 to 4 ms of CPU at a million rows, however many pass and whether or not they correlate with the query; without a filter
+that is 1 to 2 ms slower than a separate layout, which would take another 64 MiB.
 
-Why a bitmap for the filter of an exact search over more than a few rows: over 100,000 vectors FAISS with a bitmap takes
-0.4 ms at 1 % allowed and 2.4 ms at 10 %.
+Why exact search over more than a few rows filters by bitmap: over 100,000 vectors FAISS with a bitmap takes 0.4 ms with 1 % allowed
+and 2.4 ms with 10 %.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
 FEW_ROWS = 1024
-"""So many rows are copied out and searched; more are searched where they lie."""
+"""Up to this many rows are copied and searched; more are searched in place."""
 
 SAMPLE_ROWS = 30_000
-"""Vectors that a quantiser is trained on, 0.6 s of a core; more change neither recall nor speed."""
+"""Vectors to train a quantiser on, 0.6 s of one core; more change neither recall nor speed."""
 
 BLOCK_ROWS = 8192
-"""Rows widened to float32 at a time, 12 MB at 384 dimensions."""
+"""Rows converted to float32 at a time, 12 MB at 384 dimensions."""
 
 Codes = NDArray[np.float16]
 CoarseCodes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 Ranked = tuple[Slots, NDArray[np.float32]]
-"""Rows by falling score, and the scores."""
+"""Rows by descending score, and the scores."""
 
 _NO_OWNER = faiss.MaybeOwnedVectorUInt8()
 _BITS = 4
@@ -54,19 +53,19 @@ _SHORT_DIM = 256
 def search_exactly(
     codes: Codes, query: Vectors, count: int, selected: Mask | None
 ) -> tuple[NDArray[np.float32], Slots]:
-    """Find the *count* best rows of *codes*.
+    """Return the *count* best rows of *codes*.
 
     Args:
         query: float32, shape ``(1, dim)``.
-        selected: A mark for each row, or None for all.
+        selected: A mask of rows, or None for all.
 
     Returns:
-        The scores, falling, and the rows; rows that fill up a short result are -1.
+        The scores, descending, and the rows; a short result is padded with row -1.
     """
     _on_one_thread()
     if selected is not None and len(few := np.flatnonzero(selected)) <= FEW_ROWS:
         gathered = codes[few]
-        # Not multiplied by NumPy: its BLAS wakes a thread for each core, which takes ten times as long.
+        # Why not NumPy: its BLAS wakes a thread per core, which takes ten times as long.
         scores, rows = _view(gathered).search(query, min(count, len(few)))
         return scores[0], few[rows[0]]
     index = _view(codes)
@@ -80,7 +79,7 @@ def search_exactly(
 
 
 def score(codes: Codes, query: Vectors) -> NDArray[np.float32]:
-    """Return the score (cosine, -1 to 1) of each of *codes*, in their order; ``query`` is float32, shape ``(1, dim)``."""
+    """Return the score (cosine, -1 to 1) of each of *codes*, in order; ``query`` is float32, shape ``(1, dim)``."""
     _on_one_thread()
     scores, rows = _view(codes).search(query, len(codes))
     result = np.empty(len(codes), np.float32)
@@ -89,13 +88,13 @@ def score(codes: Codes, query: Vectors) -> NDArray[np.float32]:
 
 
 def to_bytes(codes: Codes) -> NDArray[np.uint8]:
-    """Write *codes* in FAISS's own file format, as ``faiss.write_index`` does; `map_codes` maps it."""
+    """Serialise *codes* in FAISS's file format, as ``faiss.write_index`` does; `map_codes` maps it."""
     serialised: NDArray[np.uint8] = faiss.serialize_index(_view(codes))
     return serialised
 
 
 def map_codes(path: Path, dim: int) -> Mapped:
-    """Map a file that `to_bytes` made.
+    """Map a file written with `to_bytes`.
 
     Raises:
         ValueError: the file is not such a file.
@@ -116,10 +115,10 @@ def map_codes(path: Path, dim: int) -> Mapped:
 
 
 class FastScanIndex:
-    """Coarse codes laid out so that a search may leave rows out. Threads may share it."""
+    """Coarse codes packed for filtered search. Threads may share it."""
 
     def __init__(self, codes: CoarseCodes, trained: faiss.ProductQuantizer) -> None:
-        self._whole = faiss.IndexFlatIP(trained.d)  # the one list's centre; FAISS does not keep it alive
+        self._whole = faiss.IndexFlatIP(trained.d)  # the centroid of the only list; FAISS does not keep it alive
         self._whole.add(np.zeros((1, trained.d), np.float32))
         listed = faiss.IndexIVFPQ(self._whole, trained.d, 1, trained.M, _BITS, faiss.METRIC_INNER_PRODUCT)
         listed.by_residual, listed.pq, listed.is_trained = False, trained, True
@@ -130,7 +129,7 @@ class FastScanIndex:
         self._index = faiss.IndexIVFPQFastScan(listed)
 
     def search(self, vector: Vectors, count: int, selected: Mask | None = None) -> Ranked:
-        """Return the *count* best rows by their codes, of those marked in *selected* where it is given; *vector* has shape ``(dim,)``."""
+        """Return the *count* best rows by code, among *selected* if given; *vector* has shape ``(dim,)``."""
         _on_one_thread()
         if selected is None:
             return _first(*self._index.search(vector[None], min(count, self._index.ntotal)))
@@ -141,19 +140,19 @@ class FastScanIndex:
 
 
 class Quantiser:
-    """A product quantiser that was trained on some vectors. Threads may share it."""
+    """A trained product quantiser. Threads may share it."""
 
     def __init__(self, index: faiss.IndexPQ) -> None:
         self._index = index
 
     @staticmethod
     def suits(dim: int) -> bool:
-        """True if vectors of *dim* can be cut into digits."""
+        """True if *dim* can be split into subquantisers."""
         return dim % (2 * _dims_per_digit(dim)) == 0
 
     @classmethod
     def trained(cls, sample: Codes) -> Quantiser:
-        """Train one on *sample*, shape ``(n, dim)``; the same sample gives the same quantiser."""
+        """Train a quantiser on *sample*, shape ``(n, dim)``; deterministic."""
         _on_one_thread()
         index = _empty(sample.shape[1])
         index.train(sample.astype(np.float32))
@@ -161,7 +160,7 @@ class Quantiser:
 
     @classmethod
     def read(cls, path: Path, dim: int) -> tuple[Quantiser, CoarseCodes]:
-        """Read a file that `to_bytes` made, and the codes in it.
+        """Return the quantiser and codes of a file written with `to_bytes`.
 
         Raises:
             ValueError: the file is not such a file.
@@ -178,16 +177,16 @@ class Quantiser:
 
     @property
     def code_bytes(self) -> int:
-        """Length of one vector's code."""
+        """Length of a vector's code."""
         return int(self._index.pq.code_size)
 
     def is_like(self, other: Quantiser) -> bool:
-        """True if codes of both mean the same."""
+        """True if the codes of both are interchangeable."""
         mine, theirs = (faiss.vector_to_array(quantiser._index.pq.centroids) for quantiser in (self, other))
         return bool(np.array_equal(mine, theirs))
 
     def encode(self, vectors: Codes) -> CoarseCodes:
-        """Return the codes of *vectors*, shape ``(n, code_bytes)``: 5 microseconds a vector."""
+        """Return the codes of *vectors*, shape ``(n, code_bytes)``: 5 microseconds per vector."""
         _on_one_thread()
         codes = np.empty((len(vectors), self.code_bytes), np.uint8)
         for start in range(0, len(vectors), BLOCK_ROWS):
@@ -196,12 +195,12 @@ class Quantiser:
         return codes
 
     def pack(self, codes: CoarseCodes) -> FastScanIndex:
-        """Lay codes out for searching; they are copied."""
+        """Pack codes for fast scan; they are copied."""
         _on_one_thread()
         return FastScanIndex(codes, self._index.pq)
 
     def to_bytes(self, codes: CoarseCodes) -> NDArray[np.uint8]:
-        """Write codes and the quantiser itself in FAISS's own file format; `read` reads it."""
+        """Serialise the quantiser and codes in FAISS's file format; `read` reads it."""
         serialised: NDArray[np.uint8] = faiss.serialize_index(self._over(np.ascontiguousarray(codes)))
         return serialised
 
@@ -212,25 +211,28 @@ class Quantiser:
 
 
 def _first(scores: NDArray[np.float32], rows: Slots) -> Ranked:
-    """Take what was found for the only question."""
+    """Return the results of the only query, without padding."""
     is_found = rows[0] >= 0
     return rows[0][is_found], scores[0][is_found]
 
 
 def _on_one_thread() -> None:
-    """Let FAISS work on one thread: it spreads questions over threads, not the rows of one, and to wait for the idle ones
-    was measured to take sixty times as long as the search (3,000 rows, two cores). OpenMP keeps the number for the thread
-    that sets it, and searches run in threads that never imported this module: so it is said each time."""
+    """Limit FAISS to one thread.
+
+    It parallelises over queries, not over the rows of one, and waiting for idle threads took sixty times as long as the search (3,000 rows,
+    two cores). The OpenMP setting is per calling thread, and searches run in threads that never imported this module, so it is set each
+    time.
+    """
     faiss.omp_set_num_threads(1)
 
 
 def _dims_per_digit(dim: int) -> int:
-    """Short vectors have fewer digits to average their errors over, so each digit takes in less."""
+    """Return the dimensions per subquantiser: fewer for short vectors, which have fewer codes to average errors over."""
     return 2 if dim < _SHORT_DIM else 4
 
 
 def _view(codes: Codes) -> faiss.IndexScalarQuantizer:
-    """Lay a FAISS index over *codes*, which must outlive it."""
+    """Return a FAISS index as a view over *codes*, which must outlive it."""
     index = faiss.IndexScalarQuantizer(codes.shape[1], faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
     _lay_over(index, codes)
     return index

@@ -1,9 +1,9 @@
-"""How a `FaissIndex` becomes a generation of files and comes back.
+"""Saving a `FaissIndex` as a generation of files, and loading it.
 
-A generation holds a ``.npy`` file for each column of the metadata, ``strings.json`` (tags, names and ids by code; no
-text of a memory), a FAISS file for each block of at most 65,536 vectors and, where there is a coarse index, another with
-its codes, which holds the trained quantiser too. Only living memories are written: saving compacts. Blocks that did not
-change since the generation before are linked, so what a save writes goes by what changed, and the columns.
+A generation contains a ``.npy`` file for each metadata column, ``strings.json`` (tags, names and ids by code; no memory texts), a FAISS
+file for each block of at most 65,536 vectors and, if there is a coarse index, another one with the block's codes and the trained
+quantiser. Only live memories are written: saving compacts. Unchanged blocks of the previous generation are linked, so a save writes
+only changed blocks and the columns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COARSE = "coarse"
 _TRAINING = "coarse.json"
 
 PIECE_ROWS = 65_536
-"""Rows gathered at a time, in less than a millisecond each: others wait for no more."""
+"""Rows gathered at a time, in less than a millisecond, which bounds how long other threads wait."""
 
 
 class FaissIndexFiles:
@@ -55,16 +55,16 @@ class FaissIndexFiles:
         return FaissIndex(space, dim)
 
     def save(self, sidecar: VectorIndex, database: str, token: bytes) -> None:
-        """Write all of *sidecar* as a new generation and remove older ones; others may go on using it meanwhile.
+        """Write *sidecar* as a new generation and remove older ones; it stays usable meanwhile.
 
         Args:
             sidecar: A `FaissIndex`.
-            database: Tells one store from another.
-            token: From where the change feed goes on. The index must hold all that happened before it, so the caller
-                takes the token of the last change it applied first and calls this then.
+            database: Identifies the store.
+            token: Where the change feed resumes. The index must contain all changes before it, so take the token of the last applied change
+                before calling this.
 
         Raises:
-            SidecarUnsavedError: it cannot be written (a full disk, say); the generation before is still there.
+            SidecarUnsavedError: it cannot be written (disk full, for example); the previous generation is kept.
         """
         if not isinstance(sidecar, FaissIndex):
             raise TypeError(f"{type(sidecar).__name__} is not a FaissIndex")
@@ -83,13 +83,12 @@ class FaissIndexFiles:
             parts.on_saved({name: replace(saved, path=target / name) for name, saved in files.items()})
 
     def load(self, database: str, space: str, dim: int) -> tuple[FaissIndex, bytes]:
-        """Load the newest generation and the token it was saved with.
+        """Return the newest generation and the token it was saved with.
 
-        Vectors are mapped, not read into memory: the files stay in use for as long as the index is.
+        Vectors are memory-mapped: the files stay in use as long as the index.
 
         Raises:
-            SidecarDamagedError: there is none, or it is incomplete, altered, from a newer program, or of another
-                database or vector space.
+            SidecarDamagedError: there is none, or it is incomplete, altered, of a newer format, or of another database or vector space.
         """
         try:
             self._generations.remove_old()
@@ -133,14 +132,14 @@ def _column_file(name: str) -> str:
 
 
 class _Parts:
-    """The files of a generation, one by one; remembers which segments they hold."""
+    """The files of a generation, one by one; records which segments they contain."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot, self._coarse = snapshot, snapshot.vectors.coarse
         self._segments: dict[str, tuple[Segment, int]] = {}
 
     def all(self) -> Iterator[tuple[str, Iterable[Buffer] | Unchanged]]:
-        """Yield name and content of each."""
+        """Yield the name and content of each file."""
         yield from _columns(self._snapshot)
         if self._coarse is not None:
             yield _TRAINING, [json.dumps({"trained_on": self._coarse.trained_on}).encode("utf-8")]
@@ -163,7 +162,7 @@ class _Parts:
             yield f"{_COARSE}-{name}", _unless_saved(saved, lambda: [coarse.quantiser.to_bytes(codes)])
 
     def on_saved(self, files: Mapping[str, Saved]) -> None:
-        """Record in the segments where they are saved now."""
+        """Record in the segments where they are now saved."""
         for name, (segment, count) in self._segments.items():
             coarse = files.get(f"{_COARSE}-{name}")
             quantiser = self._coarse.quantiser if self._coarse is not None and coarse is not None else None
@@ -191,7 +190,7 @@ def _columns(snapshot: Snapshot) -> Iterator[tuple[str, Iterable[Buffer]]]:
 
 
 def _pieces(snapshot: Snapshot, name: str, slots: Slots) -> Iterator[NDArray[Any]]:
-    """Yield a column's values, or the tags, of *slots*, some after some: NumPy lets no other thread run while it gathers."""
+    """Yield a column's values, or the tags, of *slots* in pieces: NumPy holds the GIL while it gathers."""
     metadata, last = snapshot.metadata, 0
     for start in range(0, len(slots), PIECE_ROWS):
         some = slots[start : start + PIECE_ROWS]
@@ -207,7 +206,7 @@ def _pieces(snapshot: Snapshot, name: str, slots: Slots) -> Iterator[NDArray[Any
 
 
 def _npy(dtype: np.dtype[Any], count: int, pieces: Iterable[NDArray[Any]]) -> Iterator[Buffer]:
-    """Write *count* values in NumPy's file format."""
+    """Yield *count* values in NumPy's file format."""
     head = io.BytesIO()
     shape = np.lib.format.header_data_from_array_1_0(np.empty(0, dtype)) | {"shape": (count,)}
     np.lib.format.write_array_header_1_0(head, shape)
@@ -217,7 +216,7 @@ def _npy(dtype: np.dtype[Any], count: int, pieces: Iterable[NDArray[Any]]) -> It
 
 
 def _json(strings: Mapping[str, list[str]]) -> Iterator[bytes]:
-    """Write what ``json.dumps`` writes, some strings after some."""
+    """Yield the output of ``json.dumps`` in pieces."""
     opening = "{"
     for name, listed in strings.items():
         yield f"{opening}{json.dumps(name)}: [".encode()
@@ -228,10 +227,10 @@ def _json(strings: Mapping[str, list[str]]) -> Iterator[bytes]:
 
 
 def _in_use(pieces: Iterable[NDArray[Any]], strings: list[str]) -> tuple[int, NDArray[np.int32], list[str]]:
-    """Renumber codes to the strings still in use, so that a tag goes with its last memory.
+    """Renumber codes to the strings still in use, so that a tag is dropped with its last memory.
 
     Returns:
-        How many codes there are, the new number of each old one (of `Interner.ABSENT` at the end), and the strings in use.
+        The number of codes, the new code of each old one (`Interner.ABSENT` last), and the strings in use.
     """
     used, count = np.zeros(len(strings) + 1, np.bool_), 0
     for codes in pieces:

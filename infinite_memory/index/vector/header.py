@@ -1,4 +1,4 @@
-"""What a generation of the vector index says of itself: ``header.json``, two lines, its JSON and the checksum of that line."""
+"""The manifest of a generation of the vector index: ``header.json``, two lines, the JSON and the checksum of that line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from infinite_memory.errors import SidecarDamagedError
 from infinite_memory.index.generations import Saved, check_files, put_file
 
 FORMAT = 1
-"""Rises with every change that an older program would misread."""
+"""Increased with every change that an older version would misread."""
 
 _MAGIC = "infinite-memory sidecar"
 _HEADER = "header.json"
@@ -22,10 +22,10 @@ _HEADER = "header.json"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a generation says of itself.
+    """The manifest of a generation.
 
-    ``database`` tells one store from another, ``token`` is where its change feed goes on, ``count`` the number of
-    memories and ``vector_count`` that of vectors; ``space`` and ``dim`` are those of the vectors.
+    ``database`` identifies the store, ``token`` is where its change feed resumes, ``count`` the number of memories and ``vector_count``
+    that of vectors; ``space`` and ``dim`` are those of the vectors.
     """
 
     database: str
@@ -37,7 +37,7 @@ class Header:
 
 
 def write_header(folder: Path, number: int, header: Header, files: Mapping[str, Saved]) -> None:
-    """Describe a generation by its number, and its files.
+    """Write the manifest of a generation and its files.
 
     Raises:
         OSError: it cannot be written.
@@ -59,10 +59,10 @@ def write_header(folder: Path, number: int, header: Header, files: Mapping[str, 
 
 
 def read_header(folder: Path, number: int, database: str, space: str, dim: int) -> tuple[Header, dict[str, Saved]]:
-    """Read what a generation says of itself, and check its files against it.
+    """Return the manifest of a generation and its files, after verifying them.
 
     Raises:
-        SidecarDamagedError: it is incomplete, altered, from a newer program, or of another database or vector space.
+        SidecarDamagedError: it is incomplete, altered, of a newer format, or of another database or vector space.
     """
     try:
         body = _unseal((folder / _HEADER).read_bytes())

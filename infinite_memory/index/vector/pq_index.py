@@ -1,13 +1,12 @@
-"""When and how a table of vectors gets its coarse index, which stands in front of the exact search, and how far to trust it.
+"""When and how a table of vectors gets a coarse index in front of the exact search, and how many of its hits to rescore.
 
-Why from 65,536 rows on: measured at 384 dimensions, exact search takes 1.9 ms of CPU there, coarse search with exact
-scoring of its pool 0.9 ms; at 32,768 both take the same.
+Why from 65,536 rows on: at 384 dimensions exact search takes 1.9 ms of CPU there, coarse search with exact rescoring of its pool
+0.9 ms; at 32,768 both take the same.
 
-Why the pool has no fixed size: how many rows must be scored exactly depends on how close together their scores lie. A
-question that is close to some memories finds them with 300 rows of a million. One that is far from all that it may find
-(a topic's tag and a question about something else) needs 1,000 to 5,000 for the same recall. So the rows are scored
-from the best by code on, and what these tell about the error of the codes says when no other row is to be expected
-among the best (`rows_needed`).
+Why the pool has no fixed size: how many rows must be rescored depends on how close their scores are. A query close to some memories
+finds them with 300 rows of a million. One far from all candidates (a topic's tag and a question about something else) needs 1,000 to
+5,000 for the same recall. So rows are rescored in order of their coarse score, and the observed error of the codes determines when
+no further row is expected among the best (`rows_needed`).
 """
 
 from __future__ import annotations
@@ -36,16 +35,16 @@ if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
 FROM_ROWS = 65_536  # see above
-REFRESH_ROWS = 16_384  # rows that lie beyond the coarse index before it is extended: half a millisecond of exact search
-RETRAIN_GROWTH = 8  # a quantiser that was trained on a table this many times smaller is retrained
-MIN_POOL, POOL_FACTOR = 300, 10  # rows scored at least, in all and for each of the best: they tell the codes' error
+REFRESH_ROWS = 16_384  # rows beyond the coarse index before it is extended: half a millisecond of exact search
+RETRAIN_GROWTH = 8  # a quantiser trained on a table this many times smaller is retrained
+MIN_POOL, POOL_FACTOR = 300, 10  # minimum rows rescored, in total and per hit: they estimate the error of the codes
 ERRORS = 3.5  # standard deviations: one row in four thousand has a larger error
-PACKED_SHARE = 20  # a filter that passes less than one row in so many has its rows laid out, which is cheaper then
+PACKED_SHARE = 20  # if less than one row in this many passes a filter, those rows are repacked, which is then cheaper
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PQIndex:
-    """A coarse index over the first ``count`` rows of a table. ``trained_on`` is how many rows there were at its training."""
+    """A coarse index over the first ``count`` rows of a table. ``trained_on`` is the number of rows when it was trained."""
 
     quantiser: Quantiser
     trained_on: int
@@ -54,18 +53,18 @@ class PQIndex:
 
     @classmethod
     def of(cls, quantiser: Quantiser, trained_on: int, codes: CoarseCodes) -> PQIndex:
-        """Make one of the codes of all rows."""
+        """Create one from the codes of all rows."""
         index = cls(quantiser, trained_on, codes, quantiser.pack(codes))
         release_freed()
         return index
 
     @property
     def count(self) -> int:
-        """Rows that it covers."""
+        """Number of rows covered."""
         return len(self.codes)
 
     def among(self, marks: Mask) -> Callable[[Vectors, int], Ranked]:
-        """Return what searches only the marked rows, from a vector and the number of rows that are wanted."""
+        """Return a search function over the marked rows only; it takes a vector and the number of rows."""
         rows = np.flatnonzero(marks)
         if len(rows) == self.count:
             return self.packed.search
@@ -81,15 +80,15 @@ class PQIndex:
 
 
 def pool_size(count: int) -> int:
-    """Return how many rows to score exactly at least, so that something is known of the best *count*."""
+    """Return the minimum number of rows to rescore for the best *count*."""
     return max(MIN_POOL, POOL_FACTOR * count)
 
 
 def rows_needed(coarse: NDArray[np.float32], exact: NDArray[np.float32], count: int) -> int:
-    """Return how many rows are to be scored exactly, so that hardly one of the best *count* is missed.
+    """Return how many rows to rescore so that hardly any of the best *count* is missed.
 
     Args:
-        coarse: The scores by code, falling.
+        coarse: The coarse scores, descending.
         exact: The exact scores of the first of these rows, at least *count*.
     """
     errors = exact - coarse[: len(exact)]
@@ -98,16 +97,16 @@ def rows_needed(coarse: NDArray[np.float32], exact: NDArray[np.float32], count: 
 
 
 def is_due(coarse: PQIndex | None, dim: int, rows: int) -> bool:
-    """True if a table of *rows* vectors is to get a coarse index, or to have its own extended."""
+    """True if a table of *rows* vectors needs a coarse index, or an extension of its own."""
     covered = coarse.count if coarse is not None else 0
     return rows >= FROM_ROWS and rows - covered >= REFRESH_ROWS and Quantiser.suits(dim)
 
 
 def extended(coarse: PQIndex | None, rows: int, read: Callable[[Slots], Codes]) -> PQIndex:
-    """Make a coarse index over the first *rows* rows: what *coarse* has is taken over, unless it is to be retrained.
+    """Return a coarse index over the first *rows* rows, reusing the codes of *coarse* unless it has to be retrained.
 
     Args:
-        read: Gives the vectors of rows, which are given in rising order.
+        read: Returns the vectors of rows, which are passed in ascending order.
     """
     if coarse is None or rows > RETRAIN_GROWTH * coarse.trained_on:
         sample = np.sort(np.random.default_rng(rows).choice(rows, min(rows, SAMPLE_ROWS), replace=False))

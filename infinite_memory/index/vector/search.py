@@ -1,7 +1,7 @@
-"""The search over vectors that pass a filter.
+"""Filtered vector search.
 
-Above a size a `PQIndex` stands in front: it gives a pool of rows, which are scored exactly. What lies beyond it is searched exactly,
-and so is all where there is none.
+Large tables have a `PQIndex` in front: it returns a pool of rows that are rescored exactly. Rows beyond it, or all rows if there is
+none, are searched exactly.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
 SCORE_DECIMALS = 6
-"""Scores are rounded to this, well below the error of half precision, so that equal texts have equal scores."""
+"""Decimals of scores: below the error of half precision, so that equal texts have equal scores."""
 
 ASKED, MAX_ASKED = 4096, 16_384
-"""Rows asked of the coarse index: at first, and at most. Scoring 16,384 takes 5 ms, and what needs more is no text's vector."""
+"""Rows requested from the coarse index: initially, and at most. Rescoring 16,384 takes 5 ms; no vector of a text needs more."""
 
 SCORED_AT_ONCE = 512
-"""Rows copied out together: memory for more comes fresh from the system, which takes longer than to score them."""
+"""Rows copied at a time: memory for more has to be mapped anew, which takes longer than scoring them."""
 
 ALL_SHARE = 4
-"""A pool of more than one in so many rows saves nothing over an exact search of all."""
+"""A pool of more than one row in this many saves nothing over an exact search."""
 
 GROWTH_FACTOR = 4
-"""Factor by which a search grows that did not find enough."""
+"""Factor by which a search that returned too few is widened."""
 
 Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
-    """Slots by falling score, once each: the score of the slot's best vector, and that vector's number within it."""
+    """Distinct slots by descending score: the score of the slot's best vector, and its number within the slot."""
 
     slots: Slots
     scores: Scores
@@ -50,10 +50,10 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowFilter:
-    """Which slots may be found.
+    """Which slots a search may return.
 
-    ``test`` marks those of some slots, ``mask`` gives a mark for every slot (a pass over all of them), ``listed`` are the
-    slots themselves, rising, where they are known beforehand. With ``is_open`` every slot may be found.
+    ``test`` returns a mask for the given slots, ``mask`` one for all slots (a pass over all of them), ``listed`` are the allowed
+    slots, ascending, if known in advance. With ``is_open`` all slots are allowed.
     """
 
     test: Callable[[NDArray[Any]], Mask]
@@ -63,11 +63,11 @@ class RowFilter:
 
 
 def find_nearest(table: VectorSnapshot, vector: Vectors, k: int, allowed: RowFilter) -> Nearest:
-    """Return the slots nearest to *vector* among the allowed.
+    """Return the allowed slots nearest to *vector*.
 
     Args:
         vector: float32, shape ``(dim,)``, unit length.
-        k: How many slots, at least 1; all that score like the k-th come too, so that the caller can order equals.
+        k: Number of slots, at least 1; all slots that tie with the k-th are included, so that the caller can order ties.
     """
     search = _Search(table, np.ascontiguousarray(vector, np.float32), allowed)
     count = k + 8
@@ -84,14 +84,14 @@ def find_nearest(table: VectorSnapshot, vector: Vectors, k: int, allowed: RowFil
 
 
 class _Search:
-    """One search over a snapshot; what it learned of the filter serves its wider rounds too."""
+    """A search over a snapshot; the evaluated filter is reused by wider rounds."""
 
     def __init__(self, table: VectorSnapshot, query: Vectors, allowed: RowFilter) -> None:
         self._table, self._query, self._allowed = table, query, allowed
         self._marked: Mask | None = None
 
     def best(self, count: int) -> tuple[Slots, Scores]:
-        """Find the best *count* rows by falling score, then row; all that may be found, when they are fewer."""
+        """Return the best *count* rows by descending score, then row; all allowed rows if there are fewer."""
         few = self._few_rows()
         if few is not None:
             scores = score(self._table.read(few), self._query[None]) if len(few) else np.empty(0, np.float32)
@@ -104,7 +104,7 @@ class _Search:
         return _ordered(np.concatenate((near, beyond)), np.concatenate((_rounded(scores), more)), count)
 
     def _few_rows(self) -> Slots | None:
-        """Return the rows that may be found where they are listed and few: then no other row need be looked at."""
+        """Return the allowed rows if they are listed and few, so that no other row has to be read."""
         listed = self._allowed.listed
         if listed is None or len(listed) > FEW_ROWS:
             return None
@@ -112,7 +112,7 @@ class _Search:
         return rows if len(rows) <= FEW_ROWS else None
 
     def _coarsely(self, coarse: PQIndex, count: int) -> Ranked:
-        """Return rows that *coarse* covers, in any order, with their exact scores: the best *count* are among them."""
+        """Return rows covered by *coarse*, unordered, with exact scores: the best *count* are among them."""
         asked = max(ASKED, 2 * pool_size(count))
         if self._marked is None and self._allowed.listed is None:
             rows, scores = coarse.packed.search(self._query, asked)
@@ -120,7 +120,7 @@ class _Search:
             scored, is_enough = self._scored((rows[passing], scores[passing]), count)
             if is_enough:
                 return scored
-            if passing.all():  # it would find the same again
+            if passing.all():  # otherwise it would return the same rows
                 asked *= GROWTH_FACTOR
         marks = self._marks()[: coarse.count]
         search = coarse.among(marks)
@@ -132,7 +132,7 @@ class _Search:
             asked *= GROWTH_FACTOR
 
     def _scored(self, ranked: Ranked, count: int) -> tuple[Ranked, bool]:
-        """Score the first of *ranked* exactly, as many as are needed; the second value tells whether there were so many."""
+        """Rescore as many of *ranked* as needed; the second value is whether there were enough."""
         rows, coarse = ranked
         exact = np.empty(len(rows), np.float32)
         done, needed, least = 0, 0, pool_size(count)
@@ -146,13 +146,13 @@ class _Search:
         return (rows[:done], exact[:done]), 0 < needed < len(rows)
 
     def _marks(self) -> Mask:
-        """Return a mark for every row."""
+        """Return a mask of all rows."""
         if self._marked is None:
-            self._marked = self._allowed.mask().take(self._table.slots)  # twice as fast as by index
+            self._marked = self._allowed.mask().take(self._table.slots)  # twice as fast as indexing
         return self._marked
 
     def _marks_from(self, start: int) -> Mask | None:
-        """Return a mark for each row from *start* on; None where all are allowed."""
+        """Return a mask of the rows from *start* on; None if all are allowed."""
         if self._allowed.is_open:
             return None
         has_marks = self._marked is not None or start == 0
@@ -160,7 +160,7 @@ class _Search:
         return None if allowed.all() else allowed
 
     def _exact(self, start: int, count: int) -> tuple[Slots, Scores]:
-        """Search the rows from *start* on, all of them."""
+        """Search all rows from *start* on exactly."""
         allowed = self._marks_from(start)
         all_rows: list[Slots] = [np.empty(0, np.int64)]
         all_scores: list[Scores] = [np.empty(0, np.float64)]
@@ -184,6 +184,6 @@ def _rounded(scores: NDArray[np.float32]) -> Scores:
 
 
 def _ordered(rows: Slots, scores: Scores, count: int) -> tuple[Slots, Scores]:
-    """Order rows by falling score, then row, and keep the first *count*."""
+    """Return the first *count* rows by descending score, then row."""
     order = np.lexsort((rows, -scores))[:count]
     return rows[order], scores[order]

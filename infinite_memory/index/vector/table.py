@@ -1,8 +1,7 @@
 """The vectors of one space, each belonging to a slot of the metadata table.
 
-Vectors lie in segments of at most `SEGMENT_ROWS`, each a plain float16 array, and are addressed by row; rows are only
-ever appended. So a search runs without a lock on the arrays that were there when it began, growth copies at most one
-segment, and a saved segment is a file that is mapped into memory, not read.
+Vectors are stored in segments of at most `SEGMENT_ROWS`, each a plain float16 array, and are addressed by row; rows are only appended.
+So a search runs without a lock on the arrays it started with, growth copies at most one segment, and a saved segment is memory-mapped.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
 SEGMENT_ROWS = 65_536
-"""A segment of 384 dimensions is then 50 MB: copying one takes about 10 ms."""
+"""At 384 dimensions a segment has 50 MB: copying one takes about 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
-    """The files of the newest generation that hold the first ``count`` rows of a segment, and their codes by ``quantiser``."""
+    """The files of the newest generation with the first ``count`` rows of a segment, and their codes by ``quantiser``."""
 
     count: int
     codes: Saved
@@ -46,7 +45,7 @@ class OnDisk:
 
 
 class Segment:
-    """A stretch of rows: ``codes[:count]``. Those of a file are `mapped` and read-only."""
+    """A range of rows: ``codes[:count]``. Rows of a file are `mapped` and read-only."""
 
     def __init__(self, codes: Codes, count: int = 0, mapped: Mapped | None = None) -> None:
         self.codes, self.count, self.mapped = codes, count, mapped
@@ -54,11 +53,11 @@ class Segment:
 
     @property
     def rows(self) -> Codes:
-        """The rows so far, a view of shape ``(count, dim)``."""
+        """The rows so far, as a view of shape ``(count, dim)``."""
         return self.codes[: self.count]
 
     def append(self, vectors: Vectors | Codes) -> int:
-        """Take as many rows as there is room for and say how many that was."""
+        """Append as many rows as fit, and return their number."""
         taken = 0 if self.mapped is not None else min(SEGMENT_ROWS - self.count, len(vectors))
         if taken <= 0:
             return 0
@@ -72,20 +71,20 @@ class Segment:
         return taken
 
     def map_instead(self, saved: Saved, count: int) -> None:
-        """Use the file of these rows in place of the memory they take, if no more can come; readers keep what they hold."""
+        """Map the file of these rows instead of keeping them in memory, if the segment is full; readers keep their arrays."""
         if self.mapped is None and count == SEGMENT_ROWS:
             self.mapped = map_codes(saved.path, self.codes.shape[1])
             self.codes = self.mapped.rows
 
 
 def numbered(counts: Sequence[int] | NDArray[Any]) -> NDArray[np.int64]:
-    """Count from 0 within each of several stretches: ``[2, 1]`` gives ``[0, 1, 0]``."""
+    """Return the positions within consecutive runs of these lengths: ``[2, 1]`` gives ``[0, 1, 0]``."""
     lengths = np.asarray(counts, np.int64)
     return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
 class VectorTable:
-    """The table; slots come in rising order. Not locked; its owner is."""
+    """The table; slots are appended in ascending order. Not locked; its owner serialises calls."""
 
     def __init__(self, dim: int) -> None:
         self.dim = dim
@@ -102,7 +101,7 @@ class VectorTable:
 
         Args:
             slots: The slot of each row.
-            windows: The number of each row within its slot; each slot's rows follow each other, counted from 0.
+            windows: The number of each row within its slot; rows of a slot are consecutive, counted from 0.
             vectors: Shape ``(len(slots), dim)``.
         """
         done = 0
@@ -115,7 +114,7 @@ class VectorTable:
         self._windows.extend(windows)
 
     def attach(self, saved: Saved) -> None:
-        """Map a file that `vectors.to_bytes` made as further rows; `set_owners` must follow.
+        """Map a file written with `to_bytes` as further rows; `set_owners` must follow.
 
         Raises:
             ValueError: the file is not such a file.
@@ -126,10 +125,10 @@ class VectorTable:
         self.segments.append(segment)
 
     def attach_coarse(self, files: Sequence[Saved], trained_on: int) -> None:
-        """Take the codes of the first attached segments from files that `Quantiser.to_bytes` made.
+        """Load the codes of the first attached segments from files written with `Quantiser.to_bytes`.
 
         Raises:
-            ValueError: they do not fit each other, or the segments.
+            ValueError: they do not match each other or the segments.
         """
         quantiser: Quantiser | None = None
         codes: list[CoarseCodes] = []
@@ -143,14 +142,14 @@ class VectorTable:
             segment.on_disk = replace(segment.on_disk, coarse=saved, quantiser=quantiser)
         if quantiser is not None:
             together = np.concatenate(codes)
-            codes.clear()  # 48 MB of a million rows, which need not be there beside all that is made of them
+            codes.clear()  # 48 MB for a million rows, freed before the index is built
             self.coarse = PQIndex.of(quantiser, trained_on, together)
 
     def set_owners(self, windows_of_slots: NDArray[Any]) -> None:
-        """Say to which slots the attached rows belong: the first ``windows_of_slots[0]`` of them to slot 0, and so on.
+        """Assign the attached rows to slots: the first ``windows_of_slots[0]`` of them to slot 0, and so on.
 
         Raises:
-            ValueError: there are more or fewer rows.
+            ValueError: the number of rows differs.
         """
         if int(windows_of_slots.sum()) != sum(segment.count for segment in self.segments):
             raise ValueError("vectors and memories differ in number")
@@ -158,7 +157,7 @@ class VectorTable:
         self._slots, self._windows = GrowableArray(np.int32, slots), GrowableArray(np.int32, numbered(windows_of_slots))
 
     def snapshot(self) -> VectorSnapshot:
-        """Fix what is there now for reading without a lock."""
+        """Return a snapshot for reading without a lock."""
         segments = list(self.segments)
         rows = [segment.rows for segment in segments]
         return VectorSnapshot(self.dim, rows, self._slots.values, self._windows.values, self.coarse, segments)
@@ -166,9 +165,9 @@ class VectorTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Rows that stay together: their slots, windows, vectors of shape ``(n, dim)`` and, where all have them, coarse codes.
+    """Rows saved together: their slots, windows, vectors of shape ``(n, dim)`` and, if all have them, coarse codes.
 
-    ``segment`` is set where the rows are exactly those of one segment.
+    ``segment`` is set if the rows are exactly those of one segment.
     """
 
     slots: Slots
@@ -180,7 +179,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorSnapshot:
-    """The rows there were at one moment: float16 segments, and of each row its slot and its number within the slot."""
+    """The rows at one moment: float16 segments, and the slot of each row and its number within the slot."""
 
     dim: int
     parts: list[Codes]
@@ -190,16 +189,16 @@ class VectorSnapshot:
     segments: list[Segment]
 
     def rows_of(self, slots: Slots) -> Slots:
-        """Return the rows of *slots*, which rise."""
-        requested = slots.astype(self.slots.dtype)  # of another type all slots would be copied
+        """Return the rows of *slots*, which are ascending."""
+        requested = slots.astype(self.slots.dtype)  # with another type all slots would be copied
         first, end = (np.searchsorted(self.slots, requested, side) for side in ("left", "right"))
         return np.repeat(first, end - first) + numbered(end - first)
 
     def read(self, rows: Slots) -> Codes:
-        """Copy the vectors of *rows*, which rise; shape ``(len(rows), dim)``."""
+        """Return a copy of the vectors of *rows*, which are ascending; shape ``(len(rows), dim)``."""
         codes = np.empty((len(rows), self.dim), np.float16)
-        # Straight into its place, in a call that lets other threads run; as bytes, for of a mapped file, whose numbers may lie
-        # at odd addresses, that call would copy all.
+        # Copied directly to the target, in a call that releases the GIL; as bytes, because a mapped file may be unaligned, and the call
+        # would then copy all of it.
         target = codes.view(np.uint8)
         first = done = 0
         for part in self.parts:
@@ -210,9 +209,9 @@ class VectorSnapshot:
         return codes
 
     def blocks(self, keep: Mask) -> Iterator[Block]:
-        """Yield the rows of the slots marked in *keep*, in order, at most `SEGMENT_ROWS` at a time.
+        """Yield the rows of the slots in the mask *keep*, in order, at most `SEGMENT_ROWS` at a time.
 
-        A segment that is at least half full and keeps all its rows is a block of its own; what lies between is put together.
+        A segment that is at least half full and keeps all its rows is a separate block; rows in between are merged.
         """
         is_kept = keep[self.slots]
         first, waiting = 0, np.empty(0, np.int64)
@@ -238,14 +237,14 @@ class VectorSnapshot:
         return Block(self.slots[rows].astype(np.int64), self.windows[rows], codes, coarse, segment)
 
     def coarse_of(self, keep: Mask) -> PQIndex | None:
-        """Return the coarse index of the rows of the slots in *keep*, taken from these rows' own; None where there is none."""
+        """Return the coarse index of the slots in *keep*, from the codes of the current one; None if there is none."""
         if self.coarse is None:
             return None
         codes = self.coarse.codes[keep[self.slots[: self.coarse.count]]]
         return PQIndex.of(self.coarse.quantiser, self.coarse.trained_on, codes)
 
     def refined(self) -> PQIndex | None:
-        """Make the coarse index that these rows should have; None when theirs will do. Takes seconds for a million rows."""
+        """Return the coarse index these rows should have; None if the current one suffices. Takes seconds for a million rows."""
         if not coarse_index.is_due(self.coarse, self.dim, len(self.slots)):
             return None
         coarse = coarse_index.extended(self.coarse, len(self.slots), self.read)
@@ -253,5 +252,5 @@ class VectorSnapshot:
         return coarse
 
     def release_pages(self) -> None:
-        """Release what reading left in memory above `MAX_RESIDENT`."""
+        """Release pages above `MAX_RESIDENT` that reads left resident."""
         enforce_rss_limit(MAX_RESIDENT, (segment.mapped for segment in self.segments if segment.mapped is not None))
