@@ -1,1 +1,1 @@
-"""Texts to vectors: the interface (`base`), the models that fill it, and what set-up needs to make a model ready."""
+"""Text embedding: the interface (`base`), the models that implement it, and the set-up of models."""

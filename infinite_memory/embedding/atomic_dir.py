@@ -1,4 +1,4 @@
-"""Writing the folder of a model so that it is there whole or not at all."""
+"""Write a model folder atomically: it is there complete or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from infinite_memory.embedding.manifest import ModelFile
 
 @contextlib.contextmanager
 def staged(target: Path) -> Iterator[Path]:
-    """Yield a folder beside *target* to fill; it takes *target*'s place at the end, or is removed on an error."""
+    """Yield a folder next to *target* to fill; it replaces *target* at the end, or is removed on an error."""
     target.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
@@ -35,7 +35,7 @@ def staged(target: Path) -> Iterator[Path]:
 
 
 def remove_abandoned(target: Path) -> None:
-    """Remove what `staged` left beside *target* when its process was killed; the caller sees to it that no other works there."""
+    """Remove what a killed `staged` left next to *target*; the caller ensures that no other process works there."""
     for folder in target.parent.glob(f".{target.name}-*"):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -46,6 +46,6 @@ def _sync(path: Path) -> None:
 
 
 def describe(path: Path) -> ModelFile:
-    """Measure *path* for the manifest."""
+    """Return the manifest entry of the file *path*."""
     with path.open("rb") as file:
         return ModelFile(path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())

@@ -1,4 +1,4 @@
-"""What the engine needs of an embedding model, whichever runs it; no model code here."""
+"""Interface of embedding models, whichever library runs them; no model code here."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors. Methods are called from worker threads, several at a time."""
+    """Turns texts into unit vectors. Methods are called from worker threads, concurrently."""
 
     @property
     def space(self) -> str:
-        """Name of the vector space: model, dimension and precision. Equal names mean comparable vectors."""
+        """Name of the vector space: model, dimension and precision. Vectors with equal names are comparable."""
 
     @property
     def dim(self) -> int:
@@ -27,20 +27,20 @@ class Embedder(Protocol):
         """Load the weights; idempotent, safe from several threads.
 
         Raises:
-            EmbeddingError: the model is not there or cannot run; the message says what to do.
+            EmbeddingError: the model is missing or cannot run; the message says what to do.
         """
 
     def windows(self, text: str) -> tuple[Window, ...]:
-        """Cut *text* into overlapping stretches that each fit the model; one for a text that fits whole, never none."""
+        """Split *text* into overlapping windows that each fit the model; one for a text that fits whole, never none."""
 
     def spelled_out(self, text: str) -> float | None:
-        """Return which share of the words of *text* the vocabulary lacks, 0 to 1; None where that tells nothing."""
+        """Return the share of words of *text* missing from the vocabulary, 0 to 1; None if that is not meaningful."""
 
     def reading(self, text: str) -> Reading:
-        """Return which share of *text* the model reads, and which words it does not."""
+        """Return the share of *text* that the model can read, and the words that it cannot."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed *texts*; what exceeds the model's length is cut.
+        """Embed *texts*; each is truncated to the model's maximum length.
 
         Returns:
             float32 of shape ``(len(texts), dim)``, rows of unit length, in the order of *texts*.
@@ -52,11 +52,11 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class Preparing(Protocol):
-    """An `Embedder` whose `load` may have to make the model ready first."""
+    """An `Embedder` whose `load` may have to prepare the model first."""
 
     @property
     def preparing(self) -> int | None:
-        """How many percent of that are done; None when the model is ready."""
+        """Progress of the preparation in percent; None once the model is ready."""
 
     def stop(self) -> None:
-        """Give up making it ready; `load` raises."""
+        """Stop preparing it; `load` raises."""

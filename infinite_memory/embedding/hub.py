@@ -1,10 +1,10 @@
-"""What set-up fetches from the model hub, where one can be reached; nothing here runs afterwards.
+"""Downloads from the model hub, if one can be reached; used by set-up only.
 
-A fetched file is not trusted for its name: its checksum is pinned here, and the model must answer the reference vectors that the
-package carries before it is put in place.
+A downloaded file is not trusted by name: its checksum is pinned here, and the model must reproduce the package's reference vectors before
+it is put into place.
 
-Two files of known addresses need no client of the hub, so they are fetched by the standard library; the client, 25 MB with what it
-brings, is for models of which the name alone is known. Its variables hold for both: ``HF_ENDPOINT``, ``HF_HUB_OFFLINE``, ``HF_TOKEN``.
+Two files with known URLs do not need the hub's client, so they are fetched with the standard library; the client, 25 MB with its
+dependencies, is for models known by name only. Its environment variables apply to both: ``HF_ENDPOINT``, ``HF_HUB_OFFLINE``, ``HF_TOKEN``.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ OFFICIAL_FILES = {
     "onnx/model.onnx": "6fd5d72fe4589f189f8ebc006442dbb529bb7ce38f8082112682524616046452",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
-"""SHA-256 of the files that are taken, at `OFFICIAL_REVISION`; recorded alike by several public projects that use them."""
+"""SHA-256 of the files used, at `OFFICIAL_REVISION`; recorded identically by several public projects that use them."""
 
 OFFICIAL_REVISION = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
 
 _ENDPOINT = "https://huggingface.co"
 _TIMEOUT_S = 5.0
-_STALLED_S = 30.0  # without a byte of a file that has begun to come
-_TRIES = 4  # each goes on where the one before broke off
+_STALLED_S = 30.0  # without a byte of a file whose download has started
+_TRIES = 4  # each resumes where the previous one broke off
 _CHUNK_BYTES = 1 << 20
 
 
 def fetch_official(
     model: str, target: Path, work: Path, files: Mapping[str, str] = OFFICIAL_FILES, revision: str = OFFICIAL_REVISION
 ) -> None:
-    """Make the folder *target* from the ONNX file that the default model's makers publish; float32 only.
+    """Create the folder *target* from the ONNX file published by the default model's authors; float32 only.
 
     Args:
-        work: Where files are fetched to.
+        work: Folder for downloads.
         files: Name and SHA-256 of the two files.
 
     Raises:
-        EmbeddingError: *model* is another one, the hub cannot be reached, or the file is not the model we know.
+        EmbeddingError: *model* is a different one, the hub cannot be reached, or the file is not the known model.
     """
     if short_name(model) != DEFAULT_MODEL:
         raise EmbeddingError(f"only {DEFAULT_MODEL!r} is fetched ready made; export {model!r} instead")
@@ -76,10 +76,10 @@ def fetch_official(
 
 
 def snapshot(model: str) -> Path:
-    """Fetch the model called *model*, weights and all, or find it in the hub's cache; returns its folder.
+    """Download the model called *model* with its weights, or find it in the hub's cache; return its folder.
 
     Raises:
-        EmbeddingError: it is neither there nor here.
+        EmbeddingError: it is in neither.
     """
     try:
         from huggingface_hub import snapshot_download
@@ -99,21 +99,21 @@ def snapshot(model: str) -> Path:
 
 
 def check_reachable() -> None:
-    """Ask the hub once, so that a machine without network is known at once.
+    """Send the hub one request, to detect a machine without network at once.
 
     Raises:
-        EmbeddingError: it does not answer, or is switched off.
+        EmbeddingError: it does not answer, or is disabled.
     """
     if _is_offline():
         raise EmbeddingError("the model hub is switched off (HF_HUB_OFFLINE)")
     try:
         _open("config.json", "main", _TIMEOUT_S, method="HEAD").close()
-    except (OSError, ValueError, HTTPException) as exc:  # odd proxy or certificate variables are of the latter kinds
+    except (OSError, ValueError, HTTPException) as exc:  # invalid proxy or certificate variables raise the latter kinds
         raise EmbeddingError(f"the model hub cannot be reached: {exc}") from exc
 
 
 def _download(name: str, sha256: str, revision: str, work: Path) -> Path:
-    """Return the file that the hub has under *name*, fetched into *work*."""
+    """Download the hub's file *name* into *work* and return its path."""
     path = work / Path(name).name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
@@ -131,7 +131,7 @@ def _download(name: str, sha256: str, revision: str, work: Path) -> Path:
 
 
 def _fetch_rest(name: str, revision: str, path: Path) -> None:
-    """Add to *path* what it lacks of the file; a server that gives no parts gives the whole again."""
+    """Download the rest of the file into *path*; a server without range support sends all of it again."""
     present = path.stat().st_size if path.exists() else 0
     headers = {"Range": f"bytes={present}-"} if present else {}
     with _open(name, revision, _STALLED_S, headers=headers) as response:
@@ -144,13 +144,13 @@ def _fetch_rest(name: str, revision: str, path: Path) -> None:
 
 
 def _open(name: str, revision: str, timeout_s: float, *, method: str = "GET", headers: Mapping[str, str] = {}) -> Any:
-    """Open the file that the hub has of the default model under *name*."""
+    """Open the default model's file *name* on the hub."""
     endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or _ENDPOINT
     revision = urllib.parse.quote(revision, safe="")
     address = f"{endpoint}/{_repository(DEFAULT_MODEL)}/resolve/{revision}/{urllib.parse.quote(name)}"
     request = urllib.request.Request(address, headers=dict(headers), method=method)
     if token := os.environ.get("HF_TOKEN", "").strip():
-        request.add_unredirected_header("Authorization", f"Bearer {token}")  # files lie with another host
+        request.add_unredirected_header("Authorization", f"Bearer {token}")  # files are on another host
     return urllib.request.urlopen(request, timeout=timeout_s)
 
 

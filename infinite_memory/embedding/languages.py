@@ -1,9 +1,9 @@
-"""Whether a text is in a language that a model does not read and the second one may: by its vocabulary, then by ``py3langid``.
+"""Detect texts in a language that a model cannot read and the second one may: by its vocabulary, then by ``py3langid``.
 
-The vocabulary alone takes names and codes for another language in 2 to 4 of 100 English texts, language detection alone takes short
-texts for anything. Together, over public sets: of 3,300 English messages and questions of conversations none, of 298 English questions
-of an encyclopedia one (about a term of Latin law); of German, Spanish, Turkish, Romanian and Vietnamese questions 92 to 96 of 100, of
-paragraphs 99, of other scripts all.
+The vocabulary alone mistakes names and codes for another language in 2 to 4 of 100 English texts; language detection alone is unreliable on
+short texts. Together, over public data sets, texts taken for foreign: of 3,300 English messages and questions of conversations none, of 298
+English questions of an encyclopedia one (about a term of Latin law); of German, Spanish, Turkish, Romanian and Vietnamese questions 92 to
+96 of 100, of paragraphs 99, of other scripts all.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from infinite_memory.embedding.base import Embedder
 
-MAX_CHARS = 400  # of a text are looked at
+MAX_CHARS = 400  # of a text are inspected
 MIN_READ = 0.75  # share of its words below which a text is in another script
-MIN_LETTERS = 2  # that make something a text, and not a sign
-MAX_SPELLED_OUT = 0.25  # share of words that the vocabulary has only in pieces; above it the language is asked for
-MARGIN = 10.0  # by which another language has to be likelier than English; 5 and 20 differ by one text in a hundred
+MIN_LETTERS = 2  # minimum for something to count as a text, not a sign
+MAX_SPELLED_OUT = 0.25  # share of words that the vocabulary has only in pieces; above it the language is detected
+MARGIN = 10.0  # by which another language must be likelier than English; 5 and 20 differ by one text in a hundred
 ENGLISH = "en"
 SECOND_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "ARABIC", "CJK", "HIRAGANA", "KATAKANA", "HANGUL", "THAI"})
-"""First words of Unicode's names of the letters that the second model reads. Of others it knows the letters, and takes all texts of them
-for the same: Hindi questions find their paragraph among 240 in 5 of 100 cases, Greek ones in 15."""
+"""First words of the Unicode names of the letters that the second model reads. It knows the letters of other scripts, but takes all texts
+in them for the same: Hindi questions find their paragraph among 240 in 5 of 100 cases, Greek ones in 15."""
 
-_NOT_ARABIC = frozenset("پچژگکیٹڈڑےں")  # letters of Persian and Urdu, which the second model does not read either
+_NOT_ARABIC = frozenset("پچژگکیٹڈڑےں")  # letters of Persian and Urdu, which the second model cannot read either
 
 
 def is_foreign(embedder: Embedder, text: str) -> bool:
-    """True if *text* is in a language that the model of *embedder* does not read, and the second one may."""
+    """True if *text* is in a language that the model of *embedder* cannot read, and the second one may."""
     head = text[:MAX_CHARS]
     verdict = judge_by_vocabulary(embedder, head)
     return _is_other_language(head) if verdict is None else verdict
 
 
 def judge_by_vocabulary(embedder: Embedder, text: str) -> bool | None:
-    """Return whether *text* is foreign by the vocabulary; None where only its language can tell. Quick: it loads nothing."""
+    """Return whether *text* is foreign by the vocabulary; None if only language detection can tell. Fast: it loads nothing."""
     head = text[:MAX_CHARS]
     reading = embedder.reading(head)
     if reading.share < MIN_READ:
@@ -47,17 +47,17 @@ def judge_by_vocabulary(embedder: Embedder, text: str) -> bool | None:
 
 
 def _is_latin(letter: str) -> bool:
-    """True for letters that the first model reads: a word of them that it does not read is a code, or longer than words are."""
+    """True for letters that the first model reads: a word of them that it cannot read is a code, or too long for a word."""
     return unicodedata.name(letter, "").startswith("LATIN ")
 
 
 def _is_in_second(letter: str) -> bool:
-    """True if a letter is of a script that the second model was made from."""
+    """True if a letter is of a script that the second model was trained on."""
     return unicodedata.name(letter, "").split(" ", 1)[0].split("-", 1)[0] in SECOND_SCRIPTS
 
 
 def _is_other_language(text: str) -> bool:
-    """Ask for the language; the first time loads what answers, which takes about a second of processor time."""
+    """Detect the language; the first call loads the detector, which takes about a second of CPU time."""
     import py3langid
 
     ranked = py3langid.rank(text)

@@ -1,8 +1,8 @@
-"""The folder of an exported model: where it lies, and the small JSON file that says what is in it.
+"""The folder of an exported model: its location, and the small JSON file that describes its contents.
 
-A folder holds ``manifest.json``, ``tokenizer.json``, one ONNX file for each precision and, where it was traced here,
-reference vectors to check the model against (`fidelity`). It is written whole and renamed into place, so a folder with
-a manifest is a complete one. Standard library only.
+A folder holds ``manifest.json``, ``tokenizer.json``, one ONNX file for each precision and, if it was traced here, reference vectors to
+check the model against (`verification`). It is written completely and renamed into place, so a folder with a manifest is complete. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from infinite_memory.paths import cache_folder, check_private_folder
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 SECOND_MODEL = "universal-sentence-encoder-multilingual-3"
 PREPARED_DIMS = {DEFAULT_MODEL: 384, SECOND_MODEL: 512}
-"""The models that are made ready here where they are missing, and the length of their vectors."""
+"""The models that are prepared here if they are missing, and the length of their vectors."""
 
 MANIFEST_FILE = "manifest.json"
 TOKENIZER_FILE = "tokenizer.json"
@@ -36,7 +36,7 @@ _DEFAULT_ORGANISATION = "sentence-transformers/"
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """One ONNX file of a folder, by its name there."""
+    """An ONNX file of a folder, by name."""
 
     name: str
     size_bytes: int
@@ -45,11 +45,11 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an exported model is.
+    """Description of an exported model.
 
-    ``max_tokens`` counts the special tokens; ``window_tokens`` is what a window of a memory holds without them where that is less
-    than the model reads, else 0. ``pooling`` is "inside" when the graph answers unit vectors, "mean" when
-    it answers one vector for each token, to be averaged and normalised here. ``files`` maps a precision to its file.
+    ``max_tokens`` counts the special tokens; ``window_tokens`` is the size of a memory's windows without them if that is less than the
+    model's limit, else 0. ``pooling`` is "inside" if the graph returns unit vectors, "mean" if it returns one vector per token, to be
+    averaged and normalised here. ``files`` maps a precision to its file.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Manifest:
         """Read the manifest of *folder*.
 
         Raises:
-            EmbeddingError: there is none, or it cannot be understood.
+            EmbeddingError: there is none, or it is invalid.
         """
         path = folder / MANIFEST_FILE
         try:
@@ -87,31 +87,31 @@ class Manifest:
 
 
 def short_name(model: str) -> str:
-    """Bring a model's name to the form it is shown and filed by: the default organisation is left out."""
+    """Return a model's name as used in messages and paths: without the default organisation."""
     return model.removeprefix(_DEFAULT_ORGANISATION)
 
 
 def models_folders() -> tuple[Path, ...]:
-    """Return where models are looked for: in the environment that runs us (a checkout's, an image's), then in the user's cache.
+    """Return the folders searched for models: in the environment that runs us (a checkout's, an image's), then in the user's cache.
 
-    New ones are made in the last, for an environment may be another's, or thrown away after this run.
+    New ones are created in the last, because an environment may belong to someone else, or be discarded after this run.
     """
     environment = Path(sys.prefix) / "share" / "infinite-memory" / "models"
     try:
         return environment, cache_folder(os.environ) / "models"
-    except ConfigError:  # neither a home folder nor a home of the memory; who writes there is told so
+    except ConfigError:  # neither a home folder nor a home of the memory; writing there reports that
         return (environment,)
 
 
 def get_folder(model: str) -> Path:
-    """Return the folder of the model called *model*: where it is, or where it is to be made."""
+    """Return the folder of the model called *model*: where it is, or where it will be created."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", short_name(model)).strip(".-") or "unnamed"
     folders = [folder / name for folder in models_folders()]
     return next(filter(is_exported, folders), folders[-1])
 
 
 def check_private(folder: Path) -> None:
-    """Refuse a folder in which another user could have put code or a model.
+    """Reject a folder in which another user could have put code or a model.
 
     Raises:
         EmbeddingError: it is one.
@@ -125,7 +125,7 @@ def check_private(folder: Path) -> None:
 
 
 def check_cached(folder: Path) -> None:
-    """Refuse a model in the user's cache that another user could have put there; one that came with the program is in order.
+    """Reject a model in the user's cache that another user could have put there; one shipped with the program is fine.
 
     Raises:
         EmbeddingError: it is one.

@@ -1,8 +1,8 @@
-"""A model's own tokenizer: reads its ``tokenizer.json`` and cuts texts into the model's tokens, telling where they stand.
+"""A model's own tokenizer: reads its ``tokenizer.json`` and splits texts into the model's tokens, with their offsets.
 
-Two libraries read that file and give the same tokens: ``morpheme``, which needs nothing else, and ``tokenizers``, whose file it is,
-which brings 36 MB of the hub's client along. The first is installed where it has a wheel, the second elsewhere and wherever models run
-through sentence-transformers; whichever is here is used, the first before the second.
+Two libraries read that file and give the same tokens: ``morpheme``, which has no dependencies, and ``tokenizers``, which defines the format
+and brings along 36 MB of the hub's client. The first is installed if it has a wheel, the second otherwise and whenever models run through
+sentence-transformers; if both are installed, the first is used.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ if TYPE_CHECKING:
     import tokenizers
 
 _UNSET = {"truncation": None, "padding": None}
-"""The default model's file asks for padding to 128 tokens and a cut at 128; both are made by the embedder instead."""
+"""The default model's file specifies padding and truncation to 128 tokens; the embedder does both instead."""
 
 _WORD_MARKS = ("\u2581", "\u0120")
-"""A piece that begins with one of these begins a word, in vocabularies of sentencepiece and of byte pairs."""
+"""A piece that starts with one of these starts a word, in sentencepiece and byte-pair vocabularies."""
 
 
 class Encoding(Protocol):
-    """The tokens of one text. Each look at a property makes a whole list."""
+    """The tokens of one text. Each access to a property builds a whole list."""
 
     @property
     def ids(self) -> list[int]:
-        """Number of each token in the model's vocabulary."""
+        """Id of each token in the model's vocabulary."""
 
     @property
     def tokens(self) -> list[str]:
-        """Each token as the vocabulary has it."""
+        """Each token as in the vocabulary."""
 
     @property
     def offsets(self) -> list[tuple[int, int]]:
-        """First character of each token in the text, and the one after its last."""
+        """Start and end offset of each token in the text, in characters."""
 
     @property
     def special_tokens_mask(self) -> list[int]:
-        """1 for tokens that do not stand in the text but belong to its frame."""
+        """1 for tokens that are not in the text but added by the template."""
 
 
 class ModelTokenizer(Protocol):
-    """What embedders ask of a tokenizer. It neither pads nor cuts."""
+    """The tokenizer interface of embedders. It neither pads nor truncates."""
 
     @property
     def size(self) -> int:
-        """Entries of the vocabulary."""
+        """Size of the vocabulary."""
 
     def encode(self, text: str, *, framed: bool = True) -> Encoding:
-        """Return the tokens of *text*, with the special tokens of the frame or without."""
+        """Return the tokens of *text*, with or without special tokens."""
 
     def word_starts(self, encoding: Encoding) -> list[bool]:
-        """Return of each token whether it begins a word; for an encoding without frame."""
+        """Return for each token whether it starts a word; for an encoding without special tokens."""
 
 
 def load_tokenizer(path: Path) -> ModelTokenizer:
@@ -65,7 +65,7 @@ def load_tokenizer(path: Path) -> ModelTokenizer:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no such file, or damaged.
+        ValueError: it is not such a file, or corrupt.
         EmbeddingError: neither library is installed.
     """
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -80,7 +80,7 @@ def load_tokenizer(path: Path) -> ModelTokenizer:
 
 
 def frame_size(tokenizer: ModelTokenizer) -> int:
-    """Return how many special tokens every text gets."""
+    """Return how many special tokens are added to every text."""
     return len(tokenizer.encode("").ids)
 
 
@@ -93,16 +93,16 @@ def _load_morpheme(content: dict[str, Any]) -> ModelTokenizer:
         raise ValueError(f"it describes no tokenizer that is known here: {exc}") from exc
     model, splitter = content["model"], content.get("pre_tokenizer") or {}
     prefix = model.get("continuing_subword_prefix", "##") if model.get("type") == "WordPiece" else None
-    # Where a file says so, blanks are marked and the text stays one piece, of one word as both libraries count.
+    # If a file says so, spaces are marked and the text stays one piece, which both libraries count as one word.
     marks = () if splitter.get("type") == "Metaspace" and splitter.get("split") is False else _WORD_MARKS
     return _MorphemeTokenizer(tokenizer, prefix, marks)
 
 
 def load_hugging_face(content: dict[str, Any]) -> ModelTokenizer:
-    """Read the content of a ``tokenizer.json`` with the library tokenizers.
+    """Parse the content of a ``tokenizer.json`` with the library tokenizers.
 
     Raises:
-        ValueError: it is no such content.
+        ValueError: it is not valid.
     """
     import tokenizers
 
@@ -113,10 +113,10 @@ def load_hugging_face(content: dict[str, Any]) -> ModelTokenizer:
 
 
 class _MorphemeTokenizer:
-    """A `ModelTokenizer` by morpheme, which tells no words: they are read from the marks of the vocabulary."""
+    """A `ModelTokenizer` on morpheme, which does not report words: they are derived from the marks of the vocabulary."""
 
     def __init__(self, tokenizer: morpheme.Tokenizer, prefix: str | None, marks: tuple[str, ...]) -> None:
-        """Keep the tokenizer; *prefix* is that of pieces inside a word, where there is one, *marks* those of a word's beginning."""
+        """Wrap the tokenizer; *prefix* is that of pieces inside a word, if any, *marks* those at the start of a word."""
         self._tokenizer, self._prefix, self._marks = tokenizer, prefix, marks
         self.size: int = tokenizer.vocab_size()
 
@@ -126,7 +126,7 @@ class _MorphemeTokenizer:
         return encoding
 
     def word_starts(self, encoding: Encoding) -> list[bool]:
-        """Return of each token whether it begins a word."""
+        """Return for each token whether it starts a word."""
         tokens = encoding.tokens
         if self._prefix is not None:
             return [not token.startswith(self._prefix) for token in tokens]
@@ -135,10 +135,10 @@ class _MorphemeTokenizer:
 
 
 class HuggingFaceTokenizer:
-    """A `ModelTokenizer` by the library tokenizers."""
+    """A `ModelTokenizer` on the library tokenizers."""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
-        """Take *tokenizer* over: it does not cut or pad any more."""
+        """Wrap *tokenizer* and turn off its truncation and padding."""
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self._tokenizer = tokenizer
@@ -150,6 +150,6 @@ class HuggingFaceTokenizer:
         return encoding
 
     def word_starts(self, encoding: Encoding) -> list[bool]:
-        """Return of each token whether it begins a word."""
+        """Return for each token whether it starts a word."""
         words: list[int | None] = encoding.word_ids  # type: ignore[attr-defined]  # morpheme's encodings lack it
         return [word != before for before, word in itertools.pairwise([-1, *words])]

@@ -1,9 +1,8 @@
 """The default embedder: an exported model run by onnxruntime, without torch.
 
-Why these session options (all-MiniLM-L6-v2, one core, measured): with one intra-op thread a batch gains nothing from
-being large, so a run holds at most `_RUN_TOKENS` tokens; 16 texts of 256 tokens then take 0.54 s and 212 MB resident in
-all, against 0.64 s and 285 MB in runs of 2,048 tokens. The memory arena stays on: without it the resident size is no
-smaller (the allocator keeps the pages) and long texts are slower.
+Why these session options (all-MiniLM-L6-v2, one core, measured): with one intra-op thread large batches gain nothing, so a run has at most
+`_RUN_TOKENS` tokens; 16 texts of 256 tokens then take 0.54 s and 212 MB RSS in total, against 0.64 s and 285 MB in runs of 2,048 tokens.
+The memory arena stays on: without it the RSS is no smaller (the allocator keeps the pages) and long texts are slower.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ class OnnxEmbedder:
     """An `Embedder` over the folder of an exported model. Threads may share it."""
 
     def __init__(self, folder: Path, *, truncate_dim: int | None = None, precision: str = "fp32") -> None:
-        """Read the manifest only; weights and tokenizer are loaded when they are first needed.
+        """Read the manifest only; weights and tokenizer are loaded on first use.
 
         Args:
-            folder: A folder made by `export`.
-            truncate_dim: Keep only the first so many numbers of a vector and bring it back to unit length.
-            precision: "fp32", or "int8" where the folder has it.
+            folder: A folder created by `export`.
+            truncate_dim: Truncate vectors to this many dimensions and renormalise them.
+            precision: "fp32", or "int8" if the folder has it.
 
         Raises:
             EmbeddingError: the folder has no usable manifest.
@@ -66,26 +65,26 @@ class OnnxEmbedder:
 
     @property
     def dim(self) -> int:
-        """Length of a vector, truncated where that was asked for."""
+        """Length of a vector, after truncation if requested."""
         return self._dim
 
     def load(self) -> None:
-        """Load weights and tokenizer once; after a failure the next call tries again."""
+        """Load weights and tokenizer once; after a failure the next call retries."""
         self._load_tokenizer()
         self._load_session()
 
     def windows(self, text: str) -> tuple[Window, ...]:
-        """Cut *text* to what the model reads at a time; needs the tokenizer only."""
+        """Split *text* into windows that fit the model; needs the tokenizer only."""
         tokenizer = self._load_tokenizer()
         capacity = self.manifest.window_tokens or self.manifest.max_tokens - frame_size(tokenizer)
         return cutting.cut(text, capacity, tokenizer)
 
     def spelled_out(self, text: str) -> float | None:
-        """Look at the vocabulary; see `infinite_memory.embedding.vocabulary`."""
+        """Check the vocabulary; see `infinite_memory.embedding.vocabulary`."""
         return spelled_out(self._load_tokenizer(), text)
 
     def reading(self, text: str) -> Reading:
-        """Look at the vocabulary; see `infinite_memory.embedding.vocabulary`."""
+        """Check the vocabulary; see `infinite_memory.embedding.vocabulary`."""
         return reading_of(self._load_tokenizer(), text)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -98,9 +97,9 @@ class OnnxEmbedder:
         return vectors
 
     def _encode(self, tokenizer: ModelTokenizer, text: str) -> NDArray[np.int64]:
-        """Tokenise *text* and cut what exceeds the model, keeping the closing special tokens.
+        """Tokenise *text* and truncate it to the model's limit, keeping the closing special tokens.
 
-        Cut here and not by the tokenizer, so that one tokenizer serves `windows` too: a second one takes 8 MB.
+        Truncated here and not by the tokenizer, so that `windows` can share it: a second one takes 8 MB.
         """
         encoding = tokenizer.encode(text)
         ids = np.asarray(encoding.ids, dtype=np.int64)
@@ -112,7 +111,7 @@ class OnnxEmbedder:
         return np.concatenate((ids[: len(ids) - closing - excess], ids[len(ids) - closing :]))
 
     def _run(self, session: InferenceSession, encodings: Sequence[NDArray[np.int64]]) -> Vectors:
-        """Embed one run; rows in the order of *encodings*."""
+        """Embed one run; return rows in the order of *encodings*."""
         longest = max(len(ids) for ids in encodings)
         input_ids = np.zeros((len(encodings), longest), dtype=np.int64)
         mask = np.zeros_like(input_ids)
@@ -136,7 +135,7 @@ class OnnxEmbedder:
     def _load_tokenizer(self) -> ModelTokenizer:
         with self._lock:
             if self._tokenizer is None:
-                try:  # at the first text: the daemon answers before that
+                try:  # on the first text: the daemon answers before that
                     self._tokenizer = load_tokenizer(self.folder / TOKENIZER_FILE)
                 except (OSError, ValueError) as exc:
                     raise self._broken(f"{TOKENIZER_FILE} is missing or damaged") from exc
@@ -172,14 +171,14 @@ class OnnxEmbedder:
             has = ", ".join(sorted(self.manifest.files)) or "none"
             raise self._broken(f"it has no {self.precision!r} weights (it has: {has})")
         path = self.folder / file.name
-        # The size tells a cut file in no time; a checksum of 90 MB at every start would cost more than it finds.
+        # The size reveals a truncated file at no cost; a checksum of 90 MB at every start would cost more than it is worth.
         size = path.stat().st_size if path.is_file() else 0
         if size != file.size_bytes:
             raise self._broken(f"{file.name} has {size:,} bytes and should have {file.size_bytes:,}")
         return file
 
     def _broken(self, reason: str) -> EmbeddingError:
-        # A client may read this message: the folder goes to the log, the command finds it by itself.
+        # A client may see this message: the folder goes to the log, the command finds it anyway.
         _log.error("the model in %s cannot be used: %s", self.folder, reason, extra={"event": "model_broken"})
         return EmbeddingError(
             f"the model {self.manifest.name!r} cannot be used: {reason}; make it again: {SETUP_COMMAND}"
@@ -187,10 +186,10 @@ class OnnxEmbedder:
 
 
 def _runs(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Group positions by length, shortest first, so that little is padded and no run is large."""
+    """Group indexes by length, shortest first, to minimise padding and keep runs small."""
     run: list[int] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
-        # Lengths rise, so this one is what the whole run is padded to.
+        # Lengths increase, so the whole run is padded to this one.
         if run and (len(run) == _BATCH_TEXTS or (len(run) + 1) * lengths[position] > _RUN_TOKENS):
             yield run
             run = []
@@ -200,6 +199,6 @@ def _runs(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _mean(token_vectors: Vectors, mask: NDArray[np.int64]) -> Vectors:
-    """Average the vectors of each text's tokens, padding left out: ``(n, tokens, dim)`` to ``(n, dim)``."""
+    """Return the mean vector of each text's non-padding tokens: ``(n, tokens, dim)`` to ``(n, dim)``."""
     weights = mask[:, :, None].astype(np.float32)
     return np.asarray((token_vectors * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1e-9), dtype=np.float32)

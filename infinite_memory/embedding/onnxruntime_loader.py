@@ -1,7 +1,7 @@
-"""onnxruntime, made silent before it is first used.
+"""Load onnxruntime with telemetry disabled.
 
-Why: since 1.3x its builds for Linux write usage records to ``~/.cache/Microsoft`` and try to send them to their maker. This program
-promises that nothing leaves the machine, so the switch is thrown before the library is loaded, and again in it.
+Why: since 1.3x its Linux builds write usage records to ``~/.cache/Microsoft`` and try to send them to Microsoft. This program promises that
+nothing leaves the machine, so telemetry is disabled before the library is loaded, and again through its API.
 """
 
 from __future__ import annotations

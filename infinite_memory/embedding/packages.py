@@ -1,8 +1,8 @@
-"""Installs a few pinned packages, without what they depend on, into a folder of their own, by the installer that this machine has.
+"""Install a few pinned packages, without dependencies, into a separate folder, with this machine's installer.
 
-Why an installer and no download of ours: pip and uv know the user's package index, its password, proxy and certificates. uv does not
-read pip's settings, nor pip uv's: the one that installed this package is asked first. The checksums of the requirement file decide
-what is taken, whichever index serves it.
+Why an installer instead of a plain download: pip and uv know the user's package index, its password, proxy and certificates. uv does not
+read pip's settings, nor pip uv's: the one that installed this package is tried first. The checksums in the requirement file decide what is
+accepted, whichever index serves it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pathlib import Path
 from infinite_memory.errors import EmbeddingError
 
 MAX_REPORTED_LINES = 3
-_RETRIES = 2  # pip's own default of 5 takes minutes to believe that there is no network
-_UV_FOLDERS = (".local/bin", ".cargo/bin")  # of the user's; programs that a desktop starts have a short PATH
+_RETRIES = 2  # pip's default of 5 takes minutes to detect that there is no network
+_UV_FOLDERS = (".local/bin", ".cargo/bin")  # in the user's home; programs started by a desktop have a short PATH
 _PIP_NAMES = {
     "PIP_INDEX_URL": ("UV_DEFAULT_INDEX", "UV_INDEX_URL"),
     "PIP_EXTRA_INDEX_URL": ("UV_INDEX", "UV_EXTRA_INDEX_URL"),
@@ -30,14 +30,14 @@ _UNWANTED = {"PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV", "
 
 
 def install_packages(requirements: Sequence[Path], folder: Path, work: Path) -> None:
-    """Install what *requirements* pin into *folder*, which is there whole or not at all afterwards.
+    """Install the packages pinned by *requirements* into *folder*, which afterwards is complete or absent.
 
     Args:
         requirements: Files that pin every package by version and checksum.
-        work: A folder for temporary files; on the same file system as *folder*, and emptied by the caller.
+        work: A folder for temporary files, on the same file system as *folder*; the caller empties it.
 
     Raises:
-        EmbeddingError: no installer is here, or none of them could install the packages.
+        EmbeddingError: there is no installer, or none could install the packages.
     """
     problems = []
     for installer in find_installers():
@@ -60,7 +60,7 @@ def install_packages(requirements: Sequence[Path], folder: Path, work: Path) -> 
 
 
 def find_installers() -> list[list[str]]:
-    """Return the commands of the installers that are here, the one that installed this package first."""
+    """Return the commands of the available installers, the one that installed this package first."""
     pip = [[sys.executable, "-m", "pip"]] if importlib.util.find_spec("pip") else []
     uv = [[path, "pip"]] if (path := _find_uv()) else []
     bundled = [] if pip else [[sys.executable, str(wheel / "pip")] for wheel in _bundled_wheels()]
@@ -75,7 +75,7 @@ def _installed_by() -> str:
 
 
 def _find_uv() -> str | None:
-    """Return the path of uv: named by uv itself where it runs us, on the PATH, or where its installer puts it."""
+    """Return the path of uv: as given by uv itself if it runs us, on the PATH, or where its installer puts it."""
     if (named := os.environ.get("UV")) and Path(named).is_file():
         return named
     try:
@@ -86,9 +86,9 @@ def _find_uv() -> str | None:
 
 
 def _bundled_wheels() -> list[Path]:
-    """Return the pip that comes with Python for new environments; it runs from within its wheel."""
+    """Return the pip bundled with Python for new environments; it runs from inside its wheel."""
     spec = importlib.util.find_spec("ensurepip")
-    if spec is None or spec.origin is None:  # Debian has it in a package of its own
+    if spec is None or spec.origin is None:  # Debian has it in a separate package
         return []
     return sorted(Path(spec.origin).with_name("_bundled").glob("pip-*.whl"))[-1:]
 
@@ -104,7 +104,7 @@ def _options(installer: Sequence[str]) -> list[str]:
 
 
 def _environ(environ: Mapping[str, str], temporary: Path) -> dict[str, str]:
-    """Return the installer's environment: temporary files where there is room for the models, uv's index for pip too."""
+    """Return the installer's environment: temporary files where there is space for the models, and uv's index for pip too."""
     result = {name: value for name, value in environ.items() if name not in _UNWANTED and not name.startswith("PYTHON")}
     for name, sources in _PIP_NAMES.items():
         values = [value for source in sources if (value := environ.get(source))]
@@ -122,7 +122,7 @@ def _name(installer: Sequence[str]) -> str:
 
 
 def _reason(output: str) -> str:
-    """Return the lines in which an installer says why it failed."""
+    """Return the lines of an installer's output that say why it failed."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith(("error", "×", "caused by", "╰"))]
     return " / ".join((errors or lines)[-MAX_REPORTED_LINES:]) or "it said nothing"

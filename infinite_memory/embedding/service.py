@@ -1,12 +1,10 @@
-"""The embedding model as the engine sees it: loaded beside everything else, shared by all requests, allowed to fail.
+"""The engine's embedding service: the model is loaded in the background, shared by all requests, and may fail.
 
-Requests that arrive together are embedded together: while one batch is computed, the next one gathers. Single requests share one
-worker, because two were measured to be slower under load on two cores; full batches, as an import brings them, go to a worker for
-each core. A question asked twice is embedded once.
+Concurrent requests are batched: while one batch is computed, the next one is collected. Single requests share one worker, because two
+measured slower under load on two cores; full batches, as from an import, use one worker per core. A repeated question is embedded once.
 
-Questions go before memories that somebody stores, those before what is embedded in the background; a batch never mixes them. Texts
-are handed to the model in slices, so whoever is next waits for a slice (an eighth of a second of a core for the longest), whatever
-else is embedded.
+Questions take priority over memories being stored, these over background embedding; a batch never mixes them. Texts are passed to the model
+in slices, so the next request waits for one slice (an eighth of a second of a core at most), whatever else is embedded.
 """
 
 from __future__ import annotations
@@ -34,17 +32,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CACHED_QUERIES = 1024  # 1.5 kB each at 384 dimensions
-BATCH_TEXTS = 16  # handed to the model in one go
+BATCH_TEXTS = 16  # passed to the model in one call
 BATCH_CHARS = (
-    4000  # of those texts together: about four windows of the default model, which gains nothing from larger batches
+    4000  # of those texts in total: about four windows of the default model, which gains nothing from larger batches
 )
-MAX_WORKERS = 4  # each takes some 30 MB while it computes
-SHORT_CHARS = 500  # of a text that is tokenised without a thread, in a quarter of a millisecond
-RETRY_S = 30.0  # a model that failed to load is tried again after this long
+MAX_WORKERS = 4  # each takes about 30 MB while computing
+SHORT_CHARS = 500  # of a text that is tokenised on the event loop, in a quarter of a millisecond
+RETRY_S = 30.0  # delay before retrying to load a model that failed
 
 
 class Priority(enum.IntEnum):
-    """Whose texts are embedded first."""
+    """Which texts are embedded first."""
 
     QUESTION = 0
     STORING = 1
@@ -53,7 +51,7 @@ class Priority(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """Texts that wait, small enough to be one batch."""
+    """Waiting texts, few enough for one batch."""
 
     texts: Sequence[str]
     priority: Priority
@@ -61,7 +59,7 @@ class _Request:
 
     @property
     def chars(self) -> int:
-        """Number of characters in all texts."""
+        """Total number of characters."""
         return sum(map(len, self.texts))
 
 
@@ -78,25 +76,25 @@ class EmbeddingService:
         self._failed_at: float | None = None
         self._queries: OrderedDict[str, Vectors] = OrderedDict()
         self.failure: str | None = None
-        self.on_ready: Callable[[], None] = lambda: None  # is called each time that the model has been loaded
+        self.on_ready: Callable[[], None] = lambda: None  # called each time the model has been loaded
 
     @property
     def space(self) -> str:
         """Name of the vector space.
 
         Raises:
-            EmbeddingError: the model is not there.
+            EmbeddingError: the model is missing.
         """
         return self._embedder.space
 
     @property
     def dim(self) -> int:
-        """Length of a vector; the same errors as `space`."""
+        """Length of a vector; raises like `space`."""
         return self._embedder.dim
 
     @property
     def state(self) -> str:
-        """How the model is: "preparing" while it is fetched or written, "loading", "ready" or "failed"."""
+        """State of the model: "preparing" while it is downloaded or written, "loading", "ready" or "failed"."""
         if self.failure is not None:
             return "failed"
         if self._loading is not None and self._loading.done():
@@ -105,15 +103,15 @@ class EmbeddingService:
 
     @property
     def prepared_percent(self) -> int | None:
-        """How many percent of making the model ready are done; None where it is on this machine already."""
+        """Progress of the preparation in percent; None if the model is on this machine already."""
         return self._embedder.preparing if isinstance(self._embedder, Preparing) else None
 
     def start(self) -> None:
-        """Begin to load the model in the background; needs a running event loop."""
+        """Start loading the model in the background; needs a running event loop."""
         self._loading = asyncio.create_task(self._load())
 
     async def close(self) -> None:
-        """Refuse what is under way and what waits; a batch that the model computes already is let end."""
+        """Reject running and waiting requests; a batch that the model is computing is allowed to finish."""
         if isinstance(self._embedder, Preparing):
             await asyncio.to_thread(self._embedder.stop)
         for task in (*self._workers, self._loading):
@@ -126,12 +124,12 @@ class EmbeddingService:
         await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
 
     async def ready(self, wait_s: float | None = None) -> None:
-        """Return when the model is loaded; waits at most *wait_s*, without it the configured time.
+        """Return once the model is loaded; wait at most *wait_s*, by default the configured time.
 
-        A model that is being made ready is not waited for: that takes a minute or two.
+        Does not wait for a model that is being prepared: that takes a minute or two.
 
         Raises:
-            EmbeddingError: it failed to load, is still loading when the time is over, or is being made ready.
+            EmbeddingError: it failed to load, is still loading after that time, or is being prepared.
         """
         loop = asyncio.get_running_loop()
         limit_s = self._wait_s if wait_s is None else wait_s
@@ -149,7 +147,7 @@ class EmbeddingService:
             raise EmbeddingError(self.failure)
 
     async def embed_query(self, text: str, wait_s: float | None = None) -> Vectors:
-        """Embed one question; float32 of shape ``(dim,)``. A model that is loading is waited for as in `ready`.
+        """Return the vector of a question: float32 of shape ``(dim,)``. Waits for a loading model as `ready` does.
 
         Raises:
             EmbeddingError: the model cannot be used.
@@ -165,7 +163,7 @@ class EmbeddingService:
         return vector
 
     async def reading(self, text: str) -> Reading:
-        """Return what the model reads of *text*; a model that is not there is taken to read everything."""
+        """Return what the model can read of *text*; a missing model is assumed to read everything."""
         if self.state != "ready":
             return READ
         if len(text) <= SHORT_CHARS:
@@ -173,7 +171,7 @@ class EmbeddingService:
         return await asyncio.to_thread(self._embedder.reading, text)
 
     async def find_foreign(self, texts: Sequence[str]) -> list[bool]:
-        """Return for each text whether it is in a language that the model does not read; of none while the model is not ready."""
+        """Return for each text whether it is in a language that the model cannot read; False while the model is not ready."""
         if self.state != "ready":
             return [False] * len(texts)
         if len(texts) == 1 and len(texts[0]) <= SHORT_CHARS:
@@ -183,7 +181,7 @@ class EmbeddingService:
         return await asyncio.to_thread(lambda: [is_foreign(self._embedder, text) for text in texts])
 
     async def embed_memories(self, texts: Sequence[str], priority: Priority = Priority.STORING) -> list[Embedding]:
-        """Embed whole memories, each in as many overlapping windows as its length needs, in order.
+        """Return the embeddings of whole memories, each in as many overlapping windows as its length needs, in order.
 
         Raises:
             EmbeddingError: the model cannot be used.
@@ -200,7 +198,7 @@ class EmbeddingService:
         return embeddings
 
     async def spelled_out(self, texts: Sequence[str]) -> list[float | None]:
-        """Return for each text which share of its words the model's vocabulary lacks; nothing while there is no model."""
+        """Return for each text the share of its words missing from the model's vocabulary; empty while there is no model."""
         if self.state != "ready":
             return []
         return await asyncio.to_thread(lambda: [self._embedder.spelled_out(text) for text in texts])
@@ -221,17 +219,17 @@ class EmbeddingService:
 
     def _load_embedder(self) -> None:
         self._embedder.load()
-        release_freed()  # of the weights' file as it was read: some 40 MiB
+        release_freed()  # of the weights file as read: about 40 MiB
 
     def _fail(self, why: str) -> None:
         self.failure, self._failed_at = why, asyncio.get_running_loop().time()
 
     async def _embed_all(self, texts: Sequence[str], priority: Priority) -> Vectors:
-        """Embed many texts, those of similar length together.
+        """Embed many texts, grouped by similar length.
 
-        A slice for each worker at a time, so that whoever asks meanwhile waits for one slice and not for all of them.
+        One slice per worker at a time, so that a concurrent request waits for one slice and not for all of them.
         """
-        import numpy as np  # beside the model, never at the start of a process
+        import numpy as np  # when there is a model anyway, never at the start of a process
 
         slices = _slices(texts)
         vectors = np.empty((len(texts), self.dim), np.float32)
@@ -253,16 +251,16 @@ class EmbeddingService:
         return await request.future
 
     async def _work(self) -> None:
-        """Take all that waits, up to a batch, embed it, hand it out; until nothing waits."""
+        """Embed waiting requests, a batch at a time, and deliver the results, until nothing waits."""
         try:
             while any(self._waiting.values()):
                 await self._embed_batch()
         finally:
-            # Here and not by a callback: whoever comes next must find that nobody works any more.
+            # Here and not in a callback: the next request must see that no worker is running.
             self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     def _take_batch(self) -> list[_Request]:
-        """Take the requests of the first priority that wait, as many as fit into one batch."""
+        """Take the waiting requests of the highest priority, as many as fit into one batch."""
         requests = next(requests for requests in self._waiting.values() if requests)
         batch = [requests.popleft()]
         count, chars = len(batch[0].texts), batch[0].chars
@@ -282,7 +280,7 @@ class EmbeddingService:
         except EmbeddingError as exc:
             _refuse(batch, str(exc))
             return
-        except Exception as exc:  # the outermost loop of this job: those who wait must hear of it
+        except Exception as exc:  # the outermost loop of this job: waiting callers must get the error
             log.exception("embedding failed", extra={"event": "embedding_failed"})
             _refuse(batch, f"the embedding model failed ({type(exc).__name__}); see the log")
             return
@@ -294,7 +292,7 @@ class EmbeddingService:
 
 
 def _slices(texts: Sequence[str]) -> list[list[int]]:
-    """Divide texts, by their indexes, into slices that are one batch each; those of similar length together."""
+    """Split texts, by index, into slices of one batch each, grouped by similar length."""
     slices: list[list[int]] = []
     chars = 0
     for index in sorted(range(len(texts)), key=lambda index: len(texts[index])):
@@ -307,7 +305,7 @@ def _slices(texts: Sequence[str]) -> list[list[int]]:
 
 
 def _is_full(request: _Request) -> bool:
-    """True if a request is worth a worker to itself."""
+    """True if a request is large enough for its own worker."""
     return len(request.texts) >= BATCH_TEXTS or request.chars > BATCH_CHARS // 2
 
 
@@ -318,7 +316,7 @@ def _refuse(batch: Sequence[_Request], why: str) -> None:
 
 
 async def _all_or_first_failure(works: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Run *works* together; the first failure ends the others."""
+    """Run *works* concurrently; the first failure cancels the others."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.gather(*tasks)

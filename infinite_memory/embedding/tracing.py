@@ -1,7 +1,7 @@
-"""Traces a model that `bert_graph` does not write: any that sentence-transformers runs, by torch; slower and a gigabyte heavier.
+"""Trace with torch a model that `bert_graph` does not support: any that sentence-transformers runs; slower and a gigabyte heavier.
 
-Why the older exporter (``dynamo=False``): onnxruntime fuses bias and GELU in its graphs and not in those of the newer
-one, which makes a run 15 to 20 % faster for the same vectors, and it needs one package less.
+Why the older exporter (``dynamo=False``): onnxruntime fuses bias and GELU in its graphs but not in those of the newer one, which makes a
+run 15 to 20 % faster for the same vectors, and it needs one package less.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def trace_model(weights: Path, folder: Path, file_name: str) -> tuple[int, int]:
 
 
 def embed_reference(weights: Path, texts: Sequence[str]) -> Vectors:
-    """Return what sentence-transformers answers for *texts*: float32 of shape ``(len(texts), dim)``, unit length.
+    """Return the vectors of sentence-transformers for *texts*: float32 of shape ``(len(texts), dim)``, unit length.
 
     Raises:
         EmbeddingError: as in `trace_model`.
@@ -72,7 +72,7 @@ def _trace(transformer: SentenceTransformer, path: Path) -> None:
     import torch
 
     class Chain(torch.nn.Module):
-        """Takes positional tensors, which the tracer needs, where sentence-transformers passes a dict along."""
+        """Takes positional tensors, which the tracer needs, instead of the dict that sentence-transformers passes along."""
 
         def __init__(self) -> None:
             super().__init__()

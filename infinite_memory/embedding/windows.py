@@ -1,7 +1,7 @@
-"""Where a long text is cut: overlapping windows of tokens, evenly spread, that begin at words. No model here.
+"""Split long texts into overlapping windows of tokens, evenly spaced, that start at words. No model here.
 
-Why evenly spread: the last window is then as full as the others, and a text that would need too many windows gets
-thinner overlap, then gaps, instead of an end that nobody can find by meaning.
+Why evenly spaced: the last window is then as full as the others, and a text that would need too many windows gets a smaller overlap, then
+gaps, instead of an end that vector search cannot find.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from infinite_memory.embedding.model_tokenizer import ModelTokenizer
 from infinite_memory.models import Window
 
 OVERLAP_TOKENS = 48
-"""A sentence of up to this length that crosses a cut is whole in one of the two windows."""
+"""A sentence of up to this length that crosses a boundary is whole in one of the two windows."""
 
 MAX_OVERLAP_SHARE = 0.4
-"""Of a window, where that is short."""
+"""Maximum overlap as a share of the window, for short windows."""
 
 MAX_WINDOWS = 1280
-"""A bound for one memory: about 1 MiB of English prose, three quarters of a minute of one core to embed."""
+"""Limit for one memory: about 1 MiB of English prose, three quarters of a minute on one core to embed."""
 
 _PIECE_CHARS = 16_384
-"""Tokenising 1 MiB at once takes 200 to 680 MB; in pieces of this size it takes none to speak of, and half the time."""
+"""Tokenising 1 MiB at once takes 200 to 680 MB; in pieces of this size it takes next to none, and half the time."""
 
 
 def cut(text: str, capacity: int, tokenizer: ModelTokenizer) -> tuple[Window, ...]:
-    """Cut *text* into windows of at most *capacity* tokens; one window for a text that fits whole.
+    """Split *text* into windows of at most *capacity* tokens; one window for a text that fits whole.
 
     Args:
         text: Any text, of any length.
-        capacity: Tokens that a window may hold, special tokens not counted.
+        capacity: Maximum tokens of a window, without special tokens.
         tokenizer: The model's own.
     """
     starts, ends, heads = _tokens(text, tokenizer)
@@ -53,16 +53,16 @@ def cut(text: str, capacity: int, tokenizer: ModelTokenizer) -> tuple[Window, ..
 
 
 def _next_head(heads: NDArray[np.bool_], first: int) -> int:
-    """Find the first beginning of a word at or after *first*, no further than the overlap reaches; else *first* itself.
+    """Return the first start of a word at or after *first*, within the overlap; else *first* itself.
 
-    A window that began inside a word would tokenise otherwise than the text did, perhaps into more tokens than fit.
+    A window that starts inside a word would tokenise differently from the text, perhaps into more tokens than fit.
     """
     near = np.flatnonzero(heads[first : first + OVERLAP_TOKENS])
     return first + int(near[0]) if near.size else first
 
 
 def _tokens(text: str, tokenizer: ModelTokenizer) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Return each token's first character, the character after its last, and whether it begins a word."""
+    """Return each token's start and end offset in characters, and whether it starts a word."""
     spans, heads = [np.empty((0, 2), dtype=np.int64)], [np.empty(0, dtype=np.bool_)]
     for offset, piece in _pieces(text):
         encoding = tokenizer.encode(piece, framed=False)
@@ -75,7 +75,7 @@ def _tokens(text: str, tokenizer: ModelTokenizer) -> tuple[NDArray[np.int64], ND
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    """Split *text* for tokenising, at a blank where there is one; yields each piece with its position."""
+    """Split *text* for tokenising, at spaces if possible; yield each piece with its offset."""
     begin = 0
     while len(text) - begin > _PIECE_CHARS:
         piece = text[begin : begin + _PIECE_CHARS]

@@ -42,8 +42,7 @@ _JOURNALS = {"_id": _KEYS, "state": "committing", "closed": {"$ne": True}}
 
 
 async def note_removed(database: Database, scope_key: ObjectId, removed: Sequence[Document]) -> None:
-    """Record memories (``_id`` and ``created_at``) as hard-deleted if they are being moved, or their scope is being merged; else do
-    nothing."""
+    """Record memories (``_id`` and ``created_at``) as hard-deleted if they are being moved or their scope merged."""
     name = schema.collection_name(scope_key)
     pours = {"do": "pour", "$or": [{"from": name}, {"to": name}]}
     moves = {"do": "move", "memory": {"$in": [one["_id"] for one in removed]}}
