@@ -128,7 +128,7 @@ class VectorIndex(Protocol):
             k: At most this many memories; several windows of one memory are one hit.
 
         Returns:
-            Hits by falling score, equal scores by newer first, then by id.
+            Hits by descending score; equal scores newest first, then by id.
 
         Raises:
             ValueError: *vector* has another shape.

@@ -59,7 +59,7 @@ Condition: TypeAlias = AnyOf | Within
 
 
 def to_conditions(where: Filter, archived: frozenset[ScopeId] = frozenset()) -> tuple[Condition, ...]:
-    """Return the conditions that a memory must all meet to match *where*.
+    """Return the conditions that together are equivalent to *where*.
 
     Args:
         archived: The scopes to exclude if *where* names none.

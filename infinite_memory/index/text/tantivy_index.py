@@ -166,7 +166,7 @@ class TantivyText:
         return self._count(searcher, narrow) + recent
 
     def _count(self, searcher: tantivy.Searcher, narrow: Clauses) -> int:
-        """Count the memories in the files that pass *narrow*."""
+        """Count the memories in the files that match *narrow*."""
         if not searcher.num_docs:
             return 0
         found = searcher.search(self._queries.memories(narrow), limit=1, count=True)

@@ -28,7 +28,7 @@ ASKED, MAX_ASKED = 4096, 16_384
 """Rows requested from the coarse index: initially, and at most. Rescoring 16,384 takes 5 ms; no vector of a text needs more."""
 
 SCORED_AT_ONCE = 512
-"""Rows copied at a time: memory for more has to be mapped anew, which takes longer than scoring them."""
+"""Rows copied at a time: memory for more has to be requested from the system, which takes longer than scoring them."""
 
 ALL_SHARE = 4
 """A pool of more than one row in this many saves nothing over an exact search."""
