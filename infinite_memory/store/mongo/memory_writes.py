@@ -274,8 +274,10 @@ class MemoryWriter:
     async def _find_elsewhere(
         self, scope_id: ScopeId, keys: Sequence[ObjectId], *, is_left: bool
     ) -> dict[MemoryId, ScopeId]:
-        """Return the current scopes of memories that are no longer in a scope: moved concurrently, if *is_left* says that some may be, or
-        all of them, if another process merged the scope."""
+        """Return the current scopes of memories that are no longer in a scope.
+
+        Some were moved concurrently, if *is_left* says that this is possible, or all of them, if another process merged the scope.
+        """
         if not is_left and await self._scopes.is_there(scope_id):
             return {}
         located = await self._reader.locate([MemoryId(str(key)) for key in keys])

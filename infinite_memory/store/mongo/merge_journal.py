@@ -3,7 +3,7 @@
 A merge copies memories and marks the emptied scope later, in journalled steps (`restore_steps`). Another process may hard-delete a memory
 in between, after its copy was made. So it records what it removes with the merge's journal, both before and after the removal, and the
 merge's last step removes exactly that from the target. That step closes the journal, unless something was recorded since it looked; a
-process that finds no open journal afterwards finds the scope gone, and locates its memories anew.
+process that finds no open journal afterwards finds the scope gone, and locates its memories again.
 
 The move of one memory on a server without transactions is journalled and recorded in the same way.
 

@@ -3,7 +3,7 @@
     scopes        a scope: name, name_key (folded, unique), description, created_at, archived_at, changed, indexes, dropping
     mem_<scope>   the memories of one scope, see `mapping`
     revisions     earlier versions of memories: {memory_id, scope_id, revision, document}, with moved_from and moved_at if it was moved
-    facts, links  the graph between memories, each with scope_id
+    facts, links  the graph of facts and of links between memories, each with scope_id
     uses          how often a memory was recalled, by its id: {scope_id, count, used_at}
     agents        agents created before their first memory
     tokens        HTTP API tokens, see `api_tokens`; not in backups
