@@ -152,7 +152,16 @@ class Access:
             sidecar is self._index.partial or self._index.why_behind is not None
         ):  # the index does not know all of them yet
             located |= await self._store.locate([memory_id for memory_id in memory_ids if memory_id not in located])
-        return self._allowed(await self._store.fetch(located))
+        return self._allowed(await self._fetch_moved(sidecar, located))
+
+    async def _fetch_moved(self, sidecar: VectorIndex, located: Located) -> dict[MemoryId, MemoryRecord]:
+        """Read live memories; those that are not where they were are read from where the index finds them now, as a scope may be merged."""
+        found = await self._store.fetch(located)
+        if missing := [memory_id for memory_id in located if memory_id not in found]:  # mostly forgotten a moment ago
+            places = await call(sidecar, lambda: sidecar.locate(missing))
+            moved = {memory_id: place for memory_id, place in places.items() if place != located[memory_id]}
+            found |= await self._store.fetch(moved) if moved else {}
+        return found
 
     async def read_page(
         self, sidecar: VectorIndex, memory_ids: Sequence[MemoryId]
