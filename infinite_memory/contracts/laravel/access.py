@@ -57,10 +57,11 @@ def make_view(
         return see(user, frozenset({fold(organization)}), repository)
     if repository is None:
         return see(user)
+    named = fold(repository)  # once: it may be megabytes long
     owning = frozenset(
         fold(memory.owners[ORGANIZATION])
         for memory in memories
-        if fold(memory.owners.get(REPOSITORY, "")) == fold(repository) and ORGANIZATION in memory.owners
+        if fold(memory.owners.get(REPOSITORY, "")) == named and ORGANIZATION in memory.owners
     )
     return see(user, owning, repository)  # an unknown repository has no memories
 

@@ -78,7 +78,8 @@ class NativeServer(ContractServer[CommandContext]):
             known = list(dict.fromkeys(tag for result in reply["results"] for tag in result["tags"]))
         else:
             known = []
-        return [one for one in known if fold(one).startswith(fold(value))]
+        beginning = fold(value)  # once: it may be megabytes long
+        return [one for one in known if fold(one).startswith(beginning)]
 
     def get_topic(self, uri: str) -> str | None:
         return get_topic(uri)

@@ -8,7 +8,7 @@ import pytest
 
 from infinite_memory.contracts.laravel.access import get_owners, make_view, to_memory_id
 from infinite_memory.contracts.laravel.table import ScopeType
-from infinite_memory.models import MemoryId, MemoryRecord, ScopeId
+from infinite_memory.models import MemoryId, MemoryRecord, ScopeId, fold
 
 NOW = dt.datetime(2026, 3, 14, tzinfo=dt.UTC)
 UUID = "550e8400-e29b-41d4-a716-446655440000"
@@ -60,3 +60,17 @@ def test_a_memory_that_another_contract_put_into_the_scope_is_not_shown() -> Non
 def test_a_uuid_is_the_same_memory_however_it_is_written() -> None:
     assert to_memory_id(UUID) == to_memory_id(UUID.upper())
     assert to_memory_id(UUID) != to_memory_id(UUID[:-1] + "1")
+
+
+def test_a_long_name_of_a_repository_is_folded_once_whatever_it_is_held_against(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folded = list[str]()
+
+    def note(text: str) -> str:
+        folded.append(text)
+        return fold(text)
+
+    monkeypatch.setattr("infinite_memory.contracts.laravel.access.fold", note)
+    make_view(None, None, "WEB" * 1000, [WEB] * 5)
+    assert folded.count("WEB" * 1000) < 5

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -25,6 +26,7 @@ from infinite_memory.contracts.session import ClientSession, ContractContext
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.events import Events
 from infinite_memory.errors import InvalidRequestError, NotFoundError
+from infinite_memory.models import fold
 from infinite_memory.settings import LimitsSettings
 from infinite_memory.transports import mcp
 from infinite_memory.transports.mcp import CAPABILITIES_KEY, SERVER_KEY, VERSION_KEY, McpSession
@@ -189,6 +191,24 @@ def test_what_is_not_ours_has_no_completions(ref: Json) -> None:
     name = "topic" if ref.get("name") == "recall" else "scope"
     reply = talk(begin(), request(1, "completion/complete", ref=ref, argument={"name": name, "value": ""}))[1]
     assert reply["result"]["completion"] == {"values": [], "total": 0, "hasMore": False}
+
+
+def test_a_long_beginning_is_folded_once_whatever_it_is_held_against(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four million characters and five thousand tags, each held everybody up for 19 seconds."""
+    value, folded = "TEA" * 1000, list[str]()
+
+    def note(text: str) -> str:
+        folded.append(text)
+        return fold(text)
+
+    async def ask(_action: str, **_fields: Any) -> Json:
+        return {"status": "OK", "results": [{"tags": [f"tea {number}", "Tea" * 2000]} for number in range(50)]}
+
+    monkeypatch.setattr("infinite_memory.contracts.native.server.fold", note)
+    server = make_server()
+    monkeypatch.setattr(server, "_tools", SimpleNamespace(ask=ask))
+    assert asyncio.run(server.complete({}, "tag", value)) == ["Tea" * 2000]
+    assert folded.count(value) == 1
 
 
 def test_an_argument_that_a_prompt_does_not_have_is_named() -> None:
