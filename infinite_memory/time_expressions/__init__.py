@@ -1,11 +1,11 @@
-"""Time in words: "what did we decide two weeks ago" and now and a zone give a half-open range in UTC.
+"""Time expressions: the words "what did we decide two weeks ago", an instant and a time zone become a half-open range in UTC.
 
-`find_time` is the door. The grammar is our own and the same for all languages; a table a language holds its words. Where the
-tables find nothing, `locales` reads the time words of some two hundred more, and a phrase that it cannot read is put to
-``dateparser`` where the caller says that it is a time. Nothing is compiled before it is first used; what `locales` loads takes a
-second of processor time once, so that whoever serves others calls `find_time` in a thread.
+`find_time` is the entry point. The grammar is our own and the same for all languages; each language has a table of words. If the
+tables find nothing, `locales` parses the time words of about two hundred more languages, and a phrase that it cannot parse is passed to
+``dateparser`` if the caller says that it is a time. Everything is compiled on first use; loading `locales` takes a
+second of processor time once, so servers call `find_time` in a thread.
 
-Past first: whatever can be read as past or future is read as past. `docs/time.md` shows phrases and their ranges.
+The past is preferred: an ambiguous expression is taken to be in the past. `docs/time.md` shows phrases and their ranges.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from infinite_memory.models import TimeRange
 from infinite_memory.time_expressions.instants import parse_day_or_instant, parse_instant
 
 EXAMPLES: tuple[str, ...] = ("yesterday", "last week", "between March and May 2025")
-"""Phrases to show where no time was found."""
+"""Sample phrases for messages that no time was found."""
 
 
 class Anchor(enum.Enum):
-    """Something from which a range starts that only the store knows."""
+    """A start of a range that only the store can resolve."""
 
     LAST_CONVERSATION = "last_conversation"
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTime:
-    """What `find_time` found.
+    """The result of `find_time`.
 
-    ``words`` are the time words as they stood in the text, ``rest`` the text without them (may be empty). ``span`` is aware UTC,
-    half open. ``unread`` are parts of the text that look like a time and were not read. With an ``anchor`` the caller sets the
+    ``words`` is the time expression as written, ``rest`` the text without it (may be empty). ``span`` is aware UTC,
+    half-open. ``unread`` are parts of the text that look like a time and were not parsed. With an ``anchor`` the caller sets the
     start; ``span.start`` is None then and ``span.end`` is now.
     """
 
@@ -47,22 +47,22 @@ class FoundTime:
 def find_time(
     text: str, now: dt.datetime, zone: ZoneInfo, language: str | None = None, *, whole: bool = False
 ) -> FoundTime | None:
-    """Find the time that *text* speaks of.
+    """Find the time expression in *text*.
 
     Args:
-        text: A phrase or a whole sentence; only its first 1,000 characters are looked at.
-        now: The aware instant from which the words are read.
-        zone: Where days begin and end.
-        language: One of en, de, fr, es, pt, zh, ja; None finds out from the text, and reads other languages too.
-        whole: The caller says that all of *text* is a time: dateparser's own parser is asked where nothing else reads it.
+        text: A phrase or a whole sentence; only its first 1,000 characters are read.
+        now: The aware instant to which the expression is relative.
+        zone: The time zone of its days.
+        language: One of en, de, fr, es, pt, zh, ja; None detects it, and also supports other languages.
+        whole: The caller says that all of *text* is a time: fall back to dateparser's own parser.
 
     Returns:
-        The range and where its words stood; None if there is no time in the text.
+        The range and the position of its words; None if there is no time in the text.
 
     Raises:
-        ValueError: *now* is naive, or *language* is none of the seven.
+        ValueError: *now* is naive, or *language* is not one of the seven.
     """
-    from infinite_memory.time_expressions.search import search  # the grammar is compiled when it is first needed
+    from infinite_memory.time_expressions.search import search  # the grammar is compiled on first use
 
     result = search(text, now, zone, language, whole=whole)
     if result is None:
@@ -72,7 +72,7 @@ def find_time(
 
 
 def find_unsettled(text: str, zone: ZoneInfo) -> tuple[str, ...]:
-    """Return the holidays in *text* that are other days from place to place, as "the bank holiday": `find_time` reads none of them."""
+    """Return the holidays in *text* whose date depends on the place, like "the bank holiday": `find_time` parses none of them."""
     from infinite_memory.time_expressions import search
 
     return search.find_unsettled(text, zone)

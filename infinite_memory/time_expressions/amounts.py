@@ -1,6 +1,6 @@
-"""How much time: "3 months and 2 weeks", "an hour and a half", "2.5 days", "anderthalb Stunden", "一个半小时".
+"""Amounts of time: "3 months and 2 weeks", "an hour and a half", "2.5 days", "anderthalb Stunden", "一个半小时".
 
-A fraction is turned to whole smaller units (half an hour is thirty minutes) and remembers what it was counted in.
+A fraction is converted to whole smaller units (half an hour is thirty minutes) and keeps its step.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _SMALLER: dict[Unit, tuple[tuple[int, Unit], ...]] = {
     Unit.DECADE: ((10, Unit.YEAR), (120, Unit.MONTH)),
     Unit.CENTURY: ((100, Unit.YEAR),),
 }
-"""What a fraction of a unit is counted in; the first that gives a whole number."""
+"""The smaller units of a unit's fractions; the first that gives an integer is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """So many of a unit. ``step`` is set for a fraction: the size of the fraction that was named, in whole units."""
+    """A count of a unit. ``step`` is set for a fraction: the size of that fraction, in whole units."""
 
     count: int
     unit: Unit
@@ -59,7 +59,7 @@ class Amount(NamedTuple):
 
 
 def duration(reader: Reader, position: int) -> tuple[Duration, int] | None:
-    """Read "3 months and 2 weeks and 2 days", "an hour and a half": the parts and the place behind."""
+    """Read "3 months and 2 weeks and 2 days", "an hour and a half": the parts and the position after it."""
     if position not in reader.durations:
         reader.durations[position] = _duration(reader, position)
     read: tuple[Duration, int] | None = reader.durations[position]
@@ -81,7 +81,7 @@ def _duration(reader: Reader, position: int) -> tuple[Duration, int] | None:
 
 
 def _part(reader: Reader, position: int) -> tuple[Duration, int] | None:
-    """Read an amount, its unit, and the fraction that may follow: "two days", "hora y media" with its "una"."""
+    """Read an amount, its unit, and an optional fraction after it: "two days", "hora y media" with its "una"."""
     if share := _share(reader, position):
         return share
     many = amount(reader, position)
@@ -89,7 +89,7 @@ def _part(reader: Reader, position: int) -> tuple[Duration, int] | None:
         return None
     unit: Unit = reader.at(many.after).get(Tag.UNIT)
     if unit is Unit.HALF_YEAR and reader.has(many.after, Tag.HALF):
-        return None  # "a half ago" is half of what was said before it
+        return None  # "a half ago" is half of what precedes it
     whole = int(many.value)
     if reader.has(many.after, Tag.MONTH_MARK) and unit is Unit.MONTH and many.value == whole:
         return None  # "5月" is May
@@ -105,7 +105,7 @@ def _part(reader: Reader, position: int) -> tuple[Duration, int] | None:
 
 
 def in_units(value: Fraction, unit: Unit, *, vague: bool = False) -> Duration | None:
-    """Return *value* of *unit* as parts; None for nothing, or a fraction of what has no smaller unit."""
+    """Return *value* of *unit* as parts; None for zero, or for a fraction of a unit without smaller units."""
     whole = int(value)
     parts = [Part(whole, unit, vague)] if whole else []
     if fraction := value - whole:
@@ -115,7 +115,7 @@ def in_units(value: Fraction, unit: Unit, *, vague: bool = False) -> Duration | 
 
 
 def _share(reader: Reader, position: int) -> tuple[Duration, int] | None:
-    """Read what has a word of its own: "a quarter of an hour", "drei Viertelstunden", "一刻钟"."""
+    """Read an amount with its own word: "a quarter of an hour", "drei Viertelstunden", "一刻钟"."""
     count = reader.count(position)
     index, many = (count[1], count[0]) if count else (position, 1)
     share = reader.at(index).get(Tag.SHARE_UNIT)
@@ -133,7 +133,7 @@ def _share(reader: Reader, position: int) -> tuple[Duration, int] | None:
 
 
 def amount(reader: Reader, position: int) -> Amount | None:
-    """Read how many, with fractions: "two and a half", "2.5", "1½", "2 1/2", "anderthalb", "half a", "three quarters of an"."""
+    """Read a count, with fractions: "two and a half", "2.5", "1½", "2 1/2", "anderthalb", "half a", "three quarters of an"."""
     if either := approximate(reader, position):
         return Amount(Fraction(either[1]), either[2])
     for rule in (_decimal, _mixed, _half, _quarters, _parts_of):
@@ -159,9 +159,9 @@ def amount(reader: Reader, position: int) -> Amount | None:
 
 
 def approximate(reader: Reader, position: int) -> tuple[int, int, int] | None:
-    """Read "两三", "三四十", "十二三", "2、3": two numbers in a row are the one or the other; both, and the place of their unit.
+    """Read "两三", "三四十", "十二三", "2、3": two adjacent numbers are alternatives; return both, and the position of their unit.
 
-    So are the ends of what is said by its tens: "十几" and "十多" (11 to 19), "几十" (20 to 90), "dez e poucos".
+    The same for bounds given by tens: "十几" and "十多" (11 to 19), "几十" (20 to 90), "dez e poucos".
     """
     if by_tens := _by_tens(reader, position):
         return by_tens
@@ -185,7 +185,7 @@ def approximate(reader: Reader, position: int) -> tuple[int, int, int] | None:
 
 
 def _by_tens(reader: Reader, position: int) -> tuple[int, int, int] | None:
-    """Read tens, hundreds or thousands and some more, or some of them: the least and the most, and the place of their unit."""
+    """Read tens, hundreds or thousands and some more, or several of them: the minimum and the maximum, and the position of their unit."""
     word = reader.at(position)
     if not reader.language.scriptless:
         number = reader.number(position)
@@ -253,7 +253,7 @@ def _glyph(reader: Reader, position: int) -> tuple[Fraction, int] | None:
 
 
 def _slashed(reader: Reader, position: int) -> tuple[Fraction, int] | None:
-    """Read the "1/2" of "1/2 hour"; without a unit behind it may be a date."""
+    """Read the "1/2" of "1/2 hour"; without a unit after it, it may be a date."""
     first, sign, second = (reader.at(position + step) for step in range(3))
     if not first.value or not second.value or sign.folded != "/" or not (sign.glued and second.glued):
         return None
@@ -312,12 +312,12 @@ def _parts_of(reader: Reader, position: int) -> Amount | None:
     if unit not in _SMALLER or not 0 < many < below <= _MAX_DENOMINATOR:
         return None
     if not reader.language.scriptless and reader.has(index + 1, Tag.RELATIVE):
-        return None  # "dos tercios de la semana pasada" is a part of a stretch, no length
+        return None  # "dos tercios de la semana pasada" is a part of a span, not a length
     return Amount(Fraction(many, below), index)
 
 
 def fraction_behind(reader: Reader, unit: Unit, position: int) -> tuple[Part, int] | None:
-    """Read what is added behind a unit: "and a half", "et quart", "半"; the part and the place behind."""
+    """Read what is added after a unit: "and a half", "et quart", "半"; the part and the position after it."""
     if unit not in _SMALLER:
         return None
     if reader.language.scriptless:
@@ -340,7 +340,7 @@ def fraction_behind(reader: Reader, unit: Unit, position: int) -> tuple[Part, in
 
 
 def fraction_part(unit: Unit, fraction: Fraction) -> Part | None:
-    """Return *fraction* of *unit* in whole smaller units; None for what has none."""
+    """Return *fraction* of *unit* in whole smaller units; None if there are none."""
     options = _SMALLER.get(unit)
     if options is None:
         return None

@@ -1,7 +1,7 @@
-"""Rules for a count and some more or less of it: "two years and a bit ago", "just under two years ago", "hace diez y pico días".
+"""Rules for approximate counts: "two years and a bit ago", "just under two years ago", "hace diez y pico días".
 
-It is between that count and one more of its unit, or one less: two years and a bit ago lies between three and two years ago. Of a round
-number it is between it and the next ten: "ten-odd days ago" is 11 to 19.
+The range is between the count and one more or one less of its unit: two years and a bit ago is between three and two years ago. For a
+round number it extends to the next ten: "ten-odd days ago" is 11 to 19.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BESIDE = (Tag.JUST_OVER, Tag.JUST_UNDER)
 
 
 def some_more_ago(reader: Reader, position: int) -> Found | None:
-    """Read a count and some more, or a little less, told to be ago."""
+    """Read a count and some more, or a little less, with a word for ago."""
     opened = reader.has(position, Tag.AGO_OPENS)
     beside = reader.has(position, *_BESIDE)  # "hace poco más de" is both
     index = position + 1 if opened or beside else position
@@ -48,7 +48,7 @@ def some_more_ago(reader: Reader, position: int) -> Found | None:
 
 
 def with_more(reader: Reader, read: tuple[Duration, int]) -> tuple[Duration, int]:
-    """Return a length with one more of its unit, and the place behind, where "and a bit" stands there."""
+    """Return a length plus one of its unit, and the position after it, if "and a bit" follows."""
     parts, after = read
     if not reader.has(after, Tag.SOME_MORE) or reader.has(after, Tag.AGO) or reader.has(after + 1, Tag.AGO):
         return read
@@ -56,7 +56,7 @@ def with_more(reader: Reader, read: tuple[Duration, int]) -> tuple[Duration, int
 
 
 def _counted(reader: Reader, position: int) -> tuple[Unit, int, int, int] | None:
-    """Read "two and a bit years", "diez y pico días": the unit, the least and the most of it, and the place behind."""
+    """Read "two and a bit years", "diez y pico días": the unit, its minimum and maximum count, and the position after it."""
     count = reader.count(position)
     if count is None or count[2] or not 0 < count[0] < MAX_COUNT or not reader.has(count[1], Tag.SOME_MORE):
         return None
@@ -68,7 +68,7 @@ def _counted(reader: Reader, position: int) -> tuple[Unit, int, int, int] | None
 
 
 def _one_of(parts: Duration) -> Part:
-    """Return one of the smallest unit of a length, or of the fraction that was said of it."""
+    """Return one of the smallest unit of a length, or of its fraction."""
     last = min(parts, key=lambda part: part.unit)
     return Part(*last.step) if last.step else Part(1, last.unit)
 
@@ -78,7 +78,7 @@ def _up_to_one_more(reader: Reader, parts: Duration) -> Span:
 
 
 def _up_to_one_less(reader: Reader, parts: Duration) -> Span | None:
-    """Return the stretch down to one less; of a single one, down to a half."""
+    """Return the span down to one less; for a count of one, down to a half."""
     last, step = min(parts, key=lambda part: part.unit), _one_of(parts)
     less = [Part(part.count - step.count, part.unit) if part is last else part for part in parts]
     less = [part for part in less if part.count > 0]
@@ -89,7 +89,7 @@ def _up_to_one_less(reader: Reader, parts: Duration) -> Span | None:
 
 
 def _stretch(reader: Reader, longer: Duration, shorter: Duration) -> Span:
-    """Return what lies between two lengths ago; whole days where the longer one is told in days or more."""
+    """Return the span between two lengths ago; whole days if the longer one is in days or more."""
     early, late = since(reader, longer).start, since(reader, shorter).start
     assert early is not None and late is not None
     if late.tzinfo is None and early.tzinfo is None:

@@ -1,4 +1,4 @@
-"""Dates of scripts without blanks, where a sign after each number says what it counts: "2018年10月1日", "31日の日曜日"."""
+"""Dates in scripts without spaces, with a unit character after each number: "2018年10月1日", "31日の日曜日"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHORT_YEAR = 2  # digits: "07年" and "零八年" are years, "3年" is a durati
 
 
 def marked_date(reader: Reader, position: int) -> Found | None:
-    """Read a year, month, day and weekday, each with its sign; a day alone needs support."""
+    """Read a year, month, day and weekday, each with its character; a day alone needs support."""
     if not reader.language.scriptless:
         return None
     index, year = _year(reader, position)
@@ -53,7 +53,7 @@ def marked_date(reader: Reader, position: int) -> Found | None:
 
 
 def _two_months(reader: Reader, position: int) -> tuple[int, int] | None:
-    """Read "七八月", "7、8月", "十一二月": the first of two months that follow each other, and the place behind."""
+    """Read "七八月", "7、8月", "十一二月": the first of two consecutive months, and the position after them."""
     tens = reader.at(position).get(Tag.SCALE) == 10 and reader.language.code == "zh"
     start = position + 1 if tens else position
     comma = reader.at(start + 1).folded == ","
@@ -71,14 +71,14 @@ def _two_months(reader: Reader, position: int) -> tuple[int, int] | None:
 
 
 def _small_number(reader: Reader, position: int) -> int | None:
-    """Return one figure or numeral, with a comma beside it also "11"."""
+    """Return one digit or numeral; with a comma beside it also "11"."""
     lexeme = reader.at(position)
     value = lexeme.value if lexeme.digits else lexeme.get(Tag.NUMBER)
     return int(value) if value is not None and 1 <= value <= 12 else None
 
 
 def half_of_year(reader: Reader, position: int) -> Found | None:
-    """Read "上半年", "下半年", "上半期": a half of the year, and no half year counted from now."""
+    """Read "上半年", "下半年", "上半期": a half of the year, not half a year relative to now."""
     month = _HALVES.get(reader.at(position).folded) if reader.language.scriptless else None
     if month is None or reader.at(position + 1).get(Tag.UNIT) is not Unit.HALF_YEAR:
         return None
@@ -86,7 +86,7 @@ def half_of_year(reader: Reader, position: int) -> Found | None:
 
 
 def half_behind_year(reader: Reader, position: int) -> Found | None:
-    """Read the half that follows a year, where "前半年" and "后半年" are halves of it too."""
+    """Read the half after a year, where "前半年" and "后半年" are also halves of it."""
     month = _HALVES_OF.get(reader.at(position).folded) if reader.language.scriptless else None
     if month is None or reader.at(position + 1).get(Tag.UNIT) is not Unit.HALF_YEAR:
         return None
@@ -94,7 +94,7 @@ def half_behind_year(reader: Reader, position: int) -> Found | None:
 
 
 def _year(reader: Reader, position: int) -> tuple[int, int | None]:
-    """Read the year and its sign, or nothing: the place behind and the year."""
+    """Read the year and its character, if any: the position after it and the year."""
     era = reader.at(position).get(Tag.ERA)
     start = position + 1 if era is not None else position
     number = reader.number(start)

@@ -1,4 +1,4 @@
-"""How a part of the day or a time narrows a day: "in the afternoon", "9am on Tuesday", "Friday between 1PM and 4 PM", "last night"."""
+"""Rules that narrow a day to a part or a time: "in the afternoon", "9am on Tuesday", "Friday between 1PM and 4 PM", "last night"."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NIGHT_ENDS = 6  # hours: "two at night" is after midnight
 
 
 def narrow(reader: Reader, result: Found) -> Found:
-    """Narrow the day just read by the part or time that follows it: "Friday afternoon between 1PM and 4 PM"."""
+    """Narrow the preceding day by the part or time after it: "Friday afternoon between 1PM and 4 PM"."""
     start = day_start(reader, result.node)
     if start is None:
         return result
@@ -66,7 +66,7 @@ def _bounded(reader: Reader, start: dt.datetime, position: int) -> Found | None:
     if reader.has(position, Tag.AFTER, Tag.SINCE):
         return Found(Span(moment.start, end, moment.grain), read.after) if moment.start < end else None
     last = moment.end if reader.has(position, Tag.UNTIL) else moment.start
-    last = last if read.offset else end  # midnight is that at its end
+    last = last if read.offset else end  # midnight at the end of the day
     return Found(Span(start, last, moment.grain), read.after) if last is not None and last > start else None
 
 
@@ -170,7 +170,7 @@ def clock_then_day(reader: Reader, position: int) -> Found | None:
 
 
 def _part_behind(reader: Reader, position: int) -> tuple[dt.datetime, str, int] | None:
-    """Read "last night", "yesterday evening", "am Freitag Abend" behind a time: the midnight, the part and the place behind."""
+    """Read "last night", "yesterday evening", "am Freitag Abend" after a time: the midnight, the part and the position after it."""
     index = reader.skip(reader.skip_sign(position), Tag.ON, Tag.OF, Tag.IN, Tag.THE, limit=3)
     today = unit_span(reader.now, Unit.DAY).start
     assert today is not None
@@ -191,7 +191,7 @@ def _part_behind(reader: Reader, position: int) -> tuple[dt.datetime, str, int] 
 
 
 def _into_part(read: Clock, part: str) -> Clock:
-    """Put an hour of the dial into a part of the day: two at night is after midnight, eight at night is before it."""
+    """Adjust a 12-hour time to a part of the day: two at night is after midnight, eight at night is before it."""
     if read.half or read.hour > 12:
         if part == "night" and read.hour < _NIGHT_ENDS:
             return replace(read, hour=read.hour + 24)

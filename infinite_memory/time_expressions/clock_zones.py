@@ -1,7 +1,7 @@
-"""The zone behind a time of the day: "10:00Z", "10:00:00+05:30", "5pm EST", "17h GMT+2".
+"""The time zone after a clock time: "10:00Z", "10:00:00+05:30", "5pm EST", "17h GMT+2".
 
-Abbreviations are read where they mean one offset: those of RFC 5322 in English, and those that the tz database gives to one
-place. "IST" and "BST" mean several, so they are told as not read.
+Abbreviations are supported if they mean a single offset: those of RFC 5322 in English, and those that the tz database assigns to one
+place. "IST" and "BST" are ambiguous, so they are reported as unread.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _HOURS = {
     **{"akst": -9, "akdt": -8, "hst": -10},
 }
 AMBIGUOUS = frozenset({"ist", "bst", "ast", "adt", "sst", "gst", "wst", *_ENGLISH})
-"""Abbreviations of several zones, in one language or another."""
+"""Abbreviations that are ambiguous between time zones, in one language or another."""
 
 _NAMES = "|".join(sorted(name.upper() for name in {*_HOURS, *AMBIGUOUS}))
 _WRITTEN = re.compile(
     rf"\s?((?:UTC|GMT)(?:[+-]\d{{1,2}}(?::?\d{{2}})?)?|[+-]\d{{2}}:?\d{{2}}|Z|{_NAMES})(?![^\W_])", re.ASCII
 )
-_MAX_HOURS = 14  # of an offset: Kiribati's
+_MAX_HOURS = 14  # of an offset; the maximum is Kiribati's
 
 
 def zone_behind(reader: Reader, position: int) -> tuple[dt.tzinfo, int] | None:
-    """Read the zone that stands behind a clock time, and the place behind it."""
+    """Read the time zone after a clock time, and the position after it."""
     word = reader.at(position)
     if word.folded in _UNIVERSAL and (word.folded != "z" or word.glued):
         offset = _offset(reader, position + 1) if word.folded != "z" else None
@@ -44,7 +44,7 @@ def zone_behind(reader: Reader, position: int) -> tuple[dt.tzinfo, int] | None:
 
 
 def _may_be_offset(reader: Reader, sign: int) -> bool:
-    """Tell an offset from a range: "10:00-11:00" is one, "10:00:00-05:00", "T10:00-05:00" and "10:00:00 -0500" are not."""
+    """Distinguish an offset from a range: "10:00-11:00" is a range, "10:00:00-05:00", "T10:00-05:00" and "10:00:00 -0500" have offsets."""
     if not reader.at(sign).glued and reader.at(sign + 1).digits != 4:
         return False
     if reader.at(sign).folded == "+":
@@ -71,7 +71,7 @@ def _offset(reader: Reader, position: int) -> tuple[dt.tzinfo, int] | None:
 
 
 def closes_clock(lexemes: list[Lexeme], index: int) -> bool:
-    """True if the digits at *index* end a clock time with a zone glued to it: the "00" of "10:00Z" and "10:00+05:30"."""
+    """True if the digits at *index* end a clock time with a time zone attached: the "00" of "10:00Z" and "10:00+05:30"."""
     number, zone = lexemes[index], lexemes[index + 1] if index + 1 < len(lexemes) else None
     if index < 2 or number.digits != 2 or zone is None or zone.folded not in (*_UNIVERSAL, "+"):
         return False
@@ -80,11 +80,11 @@ def closes_clock(lexemes: list[Lexeme], index: int) -> bool:
 
 
 def written_zone(text: str, position: int) -> tuple[str, ...]:
-    """Return the zone that stands in *text* behind the figures that end at *position*, for languages where none is read."""
+    """Return the time zone in *text* after the digits that end at *position*, for languages without zone support."""
     match = _WRITTEN.match(text, position) if text[position - 1 : position].isdigit() else None
     return (match[1],) if match else ()
 
 
 def is_zone_name(lexeme: Lexeme) -> bool:
-    """True if *lexeme* looks like the name of a zone, whichever it is."""
+    """True if *lexeme* looks like the name of a time zone."""
     return lexeme.folded in AMBIGUOUS and lexeme.capital

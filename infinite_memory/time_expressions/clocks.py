@@ -1,4 +1,4 @@
-"""Rules for times of the day: "3pm", "8 Uhr 30", "between 1PM and 4 PM"; how they narrow a day is in `clock_days`."""
+"""Rules for clock times: "3pm", "8 Uhr 30", "between 1PM and 4 PM"; `clock_days` uses them to narrow a day."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LAST_HOUR = 30  # Japanese counts the small hours on from 24
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A time of the day. ``minute`` None: only the hour was named. ``half`` says whether am or pm (or 24 hours) is settled.
+    """A clock time. ``minute`` None: only the hour was given. ``half`` says whether am or pm (or 24 hours) is known.
 
-    ``zone`` is the one that was said with it, None where it is wall time of the reader.
+    ``zone`` is the time zone given with it, None for the reader's wall time.
     """
 
     hour: int
@@ -32,17 +32,17 @@ class Clock:
 
     @property
     def offset(self) -> dt.timedelta:
-        """Time since midnight, in wall time."""
+        """The time since midnight, in wall time."""
         return dt.timedelta(hours=self.hour, minutes=self.minute or 0)
 
     @property
     def width(self) -> dt.timedelta:
-        """One hour if an hour was named, one minute if minutes were."""
+        """One hour if only the hour was given, one minute otherwise."""
         return dt.timedelta(hours=1) if self.minute is None else dt.timedelta(minutes=1)
 
 
 def clock(reader: Reader, position: int, *, plain: bool = False) -> Clock | None:
-    """Read a time of the day at *position*; *plain* allows a bare number."""
+    """Read a clock time at *position*; *plain* allows a bare number."""
     part, index = _part_before(reader, position)
     read = (
         _named(reader, index)
@@ -58,7 +58,7 @@ def clock(reader: Reader, position: int, *, plain: bool = False) -> Clock | None
 
 
 def _part_before(reader: Reader, position: int) -> tuple[str | int | None, int]:
-    """Read a part of the day or a.m./p.m. that stands before the hour ("午後8時", "晚上六点")."""
+    """Read a part of the day or a.m./p.m. before the hour ("午後8時", "晚上六点")."""
     if not reader.language.scriptless:
         return None, position
     index, part = position, None
@@ -104,7 +104,7 @@ def _digits(reader: Reader, position: int) -> Clock | None:
 
 
 def _skip_fraction(reader: Reader, position: int) -> int:
-    """Step over the fraction of a second: the ".123" of "10:00:00.123"."""
+    """Skip the fraction of a second: the ".123" of "10:00:00.123"."""
     point, digits = reader.at(position), reader.at(position + 1)
     return position + 2 if point.folded in (".", ",") and point.glued and digits.digits and digits.glued else position
 
@@ -129,7 +129,7 @@ def _past(reader: Reader, position: int) -> Clock | None:
 
 
 def _short_of(reader: Reader, position: int) -> Clock | None:
-    """Read "差一刻五点", "差五分钟八点": so much before the hour that follows."""
+    """Read "差一刻五点", "差五分钟八点": minutes before the following hour."""
     minutes = _counted_minutes(reader, position + 1) if reader.has(position, Tag.TO_HOUR) else None
     hour = reader.number(minutes[1]) if minutes else None
     if minutes is None or hour is None or hour.ordinal or hour.value > 24 or not reader.has(hour.after, Tag.HOUR_MARK):
@@ -138,7 +138,7 @@ def _short_of(reader: Reader, position: int) -> Clock | None:
 
 
 def _counted_minutes(reader: Reader, position: int) -> tuple[int, int] | None:
-    """Read "一刻", "三刻钟", "五分", "10分钟": the minutes and the place behind."""
+    """Read "一刻", "三刻钟", "五分", "10分钟": the minutes and the position after it."""
     number = reader.number(position)
     if number is None or number.ordinal or not 0 < number.value < 60:
         return None
@@ -148,7 +148,7 @@ def _counted_minutes(reader: Reader, position: int) -> tuple[int, int] | None:
 
 
 def _minutes_before_hour(reader: Reader, index: int) -> tuple[int | None, int, bool]:
-    """Read "half", "quarter", "20 min", "ten": the minutes, the place behind, and whether they can be nothing else."""
+    """Read "half", "quarter", "20 min", "ten": the minutes, the position after them, and whether they are unambiguous."""
     if reader.has(index, Tag.HALF):
         return 30, index + 1, True
     if reader.at(index).get(Tag.UNIT) is Unit.QUARTER or reader.has(index, Tag.QUARTER_OF):
@@ -161,13 +161,13 @@ def _minutes_before_hour(reader: Reader, index: int) -> tuple[int | None, int, b
 
 
 def _is_said_as_time(reader: Reader, position: int, minute: int) -> bool:
-    """Tell "at ten to eight" from "five to nine people": an hour of the dial is told in steps of five minutes."""
+    """True for "at ten to eight", not for "five to nine people": minutes before or after an hour are multiples of five."""
     is_range = reader.has(position - 1, Tag.FROM, Tag.BETWEEN) and not reader.has(position - 1, Tag.AT)
     return minute % 5 == 0 and not is_range and (reader.lone or reader.has(position - 1, Tag.AT))
 
 
 def _at_dial(reader: Reader, position: int, minutes: int) -> Clock | None:
-    """Return the time *minutes* from the hour at *position*."""
+    """Return the time *minutes* from the hour at *position*, on the 12-hour dial."""
     hour = reader.number(position)
     if hour is None or hour.ordinal or not 0 <= hour.value <= 24 or hour.digits > 2 or reader.has(hour.after, Tag.UNIT):
         return None
@@ -176,14 +176,14 @@ def _at_dial(reader: Reader, position: int, minutes: int) -> Clock | None:
 
 
 def _moved(read: Clock, minutes: int) -> Clock:
-    """Move a time on the dial: a quarter to one is 12:45."""
+    """Move a 12-hour time: a quarter to one is 12:45."""
     hour, minute = divmod(read.hour * 60 + minutes, 60)
     hour = hour + 24 if hour < 0 else 12 if hour == 0 and read.hour == 1 else hour
     return replace(read, hour=hour, minute=minute)
 
 
 def _with_minutes(reader: Reader, read: Clock) -> Clock:
-    """Add what follows the hour in Romance languages: "cinq heures moins le quart", "las tres y media", "três e meia"."""
+    """Add the minutes after the hour in Romance languages: "cinq heures moins le quart", "las tres y media", "três e meia"."""
     sign = -1 if reader.has(read.after, Tag.TO_HOUR) else 1 if reader.has(read.after, Tag.AND) else 0
     if not sign or read.minute or reader.language.code not in _MINUTES_BEHIND:
         return read
@@ -201,7 +201,7 @@ def _last_hour(reader: Reader) -> int:
 
 
 def _hour(reader: Reader, position: int, *, plain: bool) -> Clock | None:
-    """Read "3pm", "one thirty p m", "8 Uhr 30", "8点十五分", and a plain "5" where that may be."""
+    """Read "3pm", "one thirty p m", "8 Uhr 30", "8点十五分", and a plain "5" if allowed."""
     number = reader.number(position)
     if number is None or number.ordinal or number.value > _last_hour(reader) or number.digits > 2:
         return None
@@ -239,7 +239,7 @@ def _after_hour_mark(reader: Reader, hour: int, position: int) -> Clock:
 
 
 def _minutes_behind(reader: Reader, hour: int, minute: int, after: int, *, half: bool) -> Clock:
-    """Return the hour with the minutes behind it: "5時10分", and "5時10分前", which is ten to five."""
+    """Return the hour with the minutes after it: "5時10分", and "5時10分前", which is ten to five."""
     is_before = reader.language.code == "ja" and reader.at(after - 1).get(Tag.UNIT) is Unit.MINUTE
     if is_before and reader.has(after, Tag.AGO):
         return _moved(Clock(hour, 0, half, False, after + 1), -minute)
@@ -247,7 +247,7 @@ def _minutes_behind(reader: Reader, hour: int, minute: int, after: int, *, half:
 
 
 def _with_half(reader: Reader, read: Clock, part: str | int | None) -> Clock:
-    """Apply "pm" or "in the evening", before or after, to the hour."""
+    """Apply "pm" or "in the evening", before or after it, to the hour."""
     after = read.after
     if part is None:
         if reader.has(after, Tag.MERIDIEM):
@@ -298,7 +298,7 @@ def clock_range(reader: Reader, position: int, *, plain: bool = False) -> tuple[
 
 
 def _settle_halves(first: Clock, last: Clock) -> tuple[Clock, Clock]:
-    """Let the end's "pm" reach back to the start where that keeps the order: 4 - 6:30 pm is 16:00 to 18:30."""
+    """Apply the end's "pm" to the start if that keeps the order: 4 - 6:30 pm is 16:00 to 18:30."""
     if last.half and not first.half and 12 <= last.hour < 24 and first.hour < 12:
         moved = replace(first, hour=first.hour + 12)
         if moved.offset < last.offset:
@@ -311,20 +311,20 @@ def _settle_halves(first: Clock, last: Clock) -> tuple[Clock, Clock]:
 
 
 def at_clock(reader: Reader, start: dt.datetime, read: Clock) -> Span:
-    """Return the hour or minute that *read* names on the day from *start*."""
+    """Return the hour or minute of *read* on the day that starts at *start*."""
     begin = start + read.offset
     unit = Unit.HOUR if read.minute is None else Unit.MINUTE
     return Span(reader.wall(begin, read.zone), reader.wall(begin + read.width, read.zone), unit)
 
 
 def between_clocks(reader: Reader, start: dt.datetime, first: Clock, last: Clock) -> Span:
-    """Return the hours from *first* to *last* on the day from *start*; a zone behind the last is that of both."""
+    """Return the span from *first* to *last* on the day that starts at *start*; a zone after the last applies to both."""
     begin = reader.wall(start + first.offset, first.zone or last.zone)
     return Span(begin, reader.wall(start + last.offset, last.zone), Unit.HOUR)
 
 
 def clock_today(reader: Reader, read: Clock) -> Span:
-    """Return a time without a day: today's, or yesterday's if it is still to come."""
+    """Return a time without a day: today's, or yesterday's if today's is in the future."""
     now = reader.instant.astimezone(read.zone).replace(tzinfo=None) if read.zone else reader.now
     today = unit_span(now, Unit.DAY).start
     assert today is not None

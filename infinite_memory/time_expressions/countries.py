@@ -1,7 +1,7 @@
-"""Which country a time zone belongs to, as far as holidays of one name fall on other days there.
+"""The country of a time zone, where the date of a holiday depends on it.
 
-Only zones of the countries in `LOCAL_HOLIDAYS` are listed (tz database, zone.tab and backward); of every other zone the country is not
-told, and a holiday is the one that its language means most often.
+Only time zones of the countries in `LOCAL_HOLIDAYS` are listed (tz database, zone.tab and backward); for every other one the country is
+unknown, and a holiday is the most common one in its language.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ LOCAL_HOLIDAYS = {
     ("fathers_day", "AU"): "fathers_day_september",
     ("fathers_day", "NZ"): "fathers_day_september",
 }
-"""The key in `holidays` of the day that a holiday of a table is in a country."""
+"""The key in `holidays` of a holiday's date in a country."""
 
 
 def get_country(zone: str | None) -> str | None:
-    """Return the country of a time zone; None where it is not told."""
+    """Return the country of a time zone; None if it is unknown."""
     if zone is None:
         return None
     family = next((country for prefix, country in _FAMILIES.items() if zone.startswith(prefix)), None)
@@ -66,5 +66,5 @@ def get_country(zone: str | None) -> str | None:
 
 
 def get_local_holiday(key: str, country: str | None) -> str:
-    """Return which day the holiday *key* is in a country."""
+    """Return the key of the holiday *key* in a country."""
     return LOCAL_HOLIDAYS.get((key, country), key) if country is not None else key

@@ -1,6 +1,6 @@
 """Rules for dates in words: "March 3rd", "the 21st", "Friday the 22nd", "year 2008".
 
-Each rule takes a reader and a position, and gives what it read or None; `longest` lets rules compete.
+Each rule takes a reader and a position, and returns what it read or None; `longest` picks the best.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Rule = Callable[[Reader, int], Found | None]
 
 
 def longest(reader: Reader, position: int, rules: tuple[Rule, ...]) -> Found | None:
-    """Try *rules* at *position*; the one that reads furthest wins, the earlier one if two do."""
+    """Try *rules* at *position*; the longest match wins, the earlier rule on a tie."""
     best: Found | None = None
     for rule in rules:
         result = rule(reader, position)
@@ -31,7 +31,7 @@ def longest(reader: Reader, position: int, rules: tuple[Rule, ...]) -> Found | N
 
 
 def month_and_day(reader: Reader, position: int) -> Found | None:
-    """Read a month, with its day or year; nothing where the day before it does not exist."""
+    """Read a month, with its day or year; nothing if it has no such day."""
     result = _month_and_day(reader, position)
     if (
         result
@@ -83,7 +83,7 @@ def _month_and_day(reader: Reader, position: int) -> Found | None:
 
 
 def _misses_its_day(reader: Reader, position: int, date: Date) -> bool:
-    """True if a day stands before the month that is not read here, or that it does not have: "5de november" and "31 June" are not
+    """True if the month is preceded by a day that is not parsed here, or that it does not have: "5de november" and "31 June" are not
     the whole month."""
     if _has_foreign_ordinal(reader, position):
         return True
@@ -104,7 +104,7 @@ def _misses_its_day(reader: Reader, position: int, date: Date) -> bool:
 
 
 def _behind_day(reader: Reader, day: Number) -> tuple[int, bool]:
-    """Return the place behind a number and what may stand between it and its month; and whether it can only be a day."""
+    """Return the position after a number and after optional words before its month; and whether it can only be a day."""
     index, is_day = day.after, bool(day.ordinal) or reader.lone
     if reader.at(index).folded in _OF_DAY:
         index = index + 1
@@ -121,7 +121,7 @@ def _foreign_ordinal(reader: Reader, position: int) -> Number | None:
 
 
 def _has_foreign_ordinal(reader: Reader, position: int) -> bool:
-    """True if an ordinal of another language stands before *position*, as digits and an ending glued to them: "5de", "5:e"."""
+    """True if *position* is preceded by an ordinal of another language, as digits with an attached ending: "5de", "5:e"."""
     for size in (1, 2):
         digits, ending = reader.at(position - size - 1), [reader.at(position - back) for back in range(size, 0, -1)]
         if position > size and digits.folded.isdecimal() and len(digits.folded) <= 2:
@@ -131,7 +131,7 @@ def _has_foreign_ordinal(reader: Reader, position: int) -> bool:
 
 
 def _counts_something(reader: Reader, after: int) -> bool:
-    """True if the number before *after* counts units ("march 10 miles" cannot be told, "may 10 minutes" can)."""
+    """True if the number before *after* counts units ("may 10 minutes" does; "march 10 miles" is not recognised)."""
     following = reader.at(after)
     return following.has(Tag.UNIT) and not following.has(Tag.WEAK) and following.get(Tag.UNIT) is not Unit.DAY
 
@@ -156,7 +156,7 @@ def with_year(reader: Reader, date: Date, after: int) -> Found | None:
 
 
 def _is_clock(reader: Reader, index: int, after: int) -> bool:
-    """True if the two digits that might be a year start a clock time, a range or a count."""
+    """True if the two digits of a possible year start a clock time, a range or a count."""
     if reader.at(index).digits != 2:
         return False
     following = reader.at(after)
@@ -166,7 +166,7 @@ def _is_clock(reader: Reader, index: int, after: int) -> bool:
 
 
 def relative_year(reader: Reader, position: int) -> tuple[int, int] | None:
-    """Read "last year", "this year" or "the year": its number and the place behind."""
+    """Read "last year", "this year" or "the year": its number and the position after it."""
     index = reader.skip(position, Tag.THE, limit=1)
     for relative, unit in ((index, index + 1), (index + 1, index)):
         if reader.has(relative, Tag.RELATIVE) and reader.at(unit).get(Tag.UNIT) is Unit.YEAR:
@@ -228,7 +228,7 @@ def day_and_month(reader: Reader, position: int) -> Found | None:
 
 
 def bare_year(reader: Reader, position: int) -> Found | None:
-    """Read "2008", "year 2008", "the year of 2008", "nineteen ninety six"; bare ones need support."""
+    """Read "2008", "year 2008", "the year of 2008", "nineteen ninety six"; bare years need support."""
     index = reader.skip(position, Tag.THE, limit=1)
     if reader.at(index).get(Tag.UNIT) is Unit.YEAR:
         named = reader.skip(index + 1, Tag.OF, limit=1)
@@ -246,7 +246,7 @@ def bare_year(reader: Reader, position: int) -> Found | None:
 
 
 def day_of_month(reader: Reader, position: int) -> Found | None:
-    """Read "the 21st" and, where the whole text is a time, "the second" or a bare "15"."""
+    """Read "the 21st" and, if the whole text is a time, "the second" or a bare "15"."""
     start = reader.skip(position, Tag.THE, limit=1)
     if reader.at(start).get(Tag.UNIT) is Unit.DAY and reader.language.code in ("es", "pt"):
         day = reader.number(start + 1)  # "el día 15"
@@ -256,9 +256,9 @@ def day_of_month(reader: Reader, position: int) -> Found | None:
     if day is None or not 1 <= day.value <= 31 or day.digits > 2:
         return None
     if reader.has(reader.skip(day.after, Tag.OF, Tag.THE, limit=2), Tag.MONTH):
-        return None  # "the 31st of April" is no date, and not the 31st
+        return None  # "the 31st of April" is not a date, and not the 31st
     if day.ordinal and not day.digits and day.value > 1 and reader.language.code in ("fr", "es", "pt"):
-        return None  # only the first of the month is said as an ordinal
+        return None  # only the first of the month is an ordinal
     if day.ordinal and (start > position or reader.lone or reader.language.dotted_dates):
         if reader.lone or ends_phrase(reader, day.after):
             return Found(Date(day=day.value), day.after, False)

@@ -1,4 +1,4 @@
-"""Single days, and where the parts of a day lie."""
+"""Single days, and the hours of the parts of a day."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PARTS: dict[str, tuple[int, int]] = {
     "evening": (18, 24),
     "night": (18, 30),
 }
-"""Where the parts of a day lie. "Night" starts with the evening: what was said last night was often said at nine."""
+"""The hours of the parts of a day. "Night" starts with the evening: "last night" often means nine o'clock."""
 
 
 def day_start(reader: Reader, node: Date | Span) -> dt.datetime | None:
-    """Return the midnight of the one day that *node* means; None if it is no single day."""
+    """Return the midnight of the single day of *node*; None if it is not a single day."""
     if isinstance(node, Date) and node.grain is not Unit.DAY:
         return None
     span = settle(node, reader.now) if isinstance(node, Date) else node

@@ -1,8 +1,8 @@
-"""Rules for lengths of time counted from now or from a day: "two weeks ago", "the day before yesterday", "3 days after Easter".
+"""Rules for lengths relative to now or to a day: "two weeks ago", "the day before yesterday", "3 days after Easter".
 
-N days ago is that day. N weeks, months or years ago is the calendar unit that holds that day: nobody who says "two months ago"
-means the one day. N hours or minutes ago is the moment with one unit on either side of it. Where a fraction was said ("half an
-hour", "a year and a half", "2.5 days") the stretch is as wide as that fraction, with the moment in its middle.
+N days ago is that day. N weeks, months or years ago is the calendar unit that contains that day: nobody who says "two months ago"
+means the exact day. N hours or minutes ago is the moment with one unit on either side of it. For a fraction ("half an
+hour", "a year and a half", "2.5 days") the span is as wide as that fraction, with the moment in its middle.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from infinite_memory.time_expressions.spans import (
     weekday_of_week,
 )
 
-_SOME = 4  # how many a plural without a number is taken to be, give or take two
+_SOME = 4  # assumed count of a plural without a number, give or take two
 _NAMED = (Tag.UNIT, Tag.WEEKDAY, Tag.MONTH, Tag.SEASON, Tag.HOLIDAY)  # what "last" may belong to
 _HOUR_SIGNS = frozenset({"h", "hr", "hrs", "hs"})
 _GOES_ON = frozenset({":", "/", "-"})
@@ -43,7 +43,7 @@ _QUANTITY = (Tag.NUMBER, Tag.ORDINAL, Tag.SCALE, Tag.HALF, Tag.QUARTER_OF, Tag.M
 
 
 def _back(instant: dt.datetime, parts: Duration, sign: int = -1) -> dt.datetime:
-    """Go back by every part, in wall time; whoever counts in hours passes an absolute instant."""
+    """Go back by every part, in wall time; for hours pass an absolute instant."""
     for part in sorted(parts, key=lambda part: -part.unit):
         instant = shift(instant, part.unit, sign * part.count)
     return instant
@@ -91,7 +91,7 @@ def ago(reader: Reader, position: int) -> Found | None:
 
 
 def _hours_and_minutes(reader: Reader, position: int, *, opened: bool) -> tuple[Duration, int] | None:
-    """Read the length in "1h30 ago", "il y a 1 h 30", "hace una hora y veinte"; without a word for ago it is a time of the day."""
+    """Read the length in "1h30 ago", "il y a 1 h 30", "hace una hora y veinte"; without a word for ago it is a clock time."""
     count = reader.count(position)
     if count is None or count[2] or count[0] >= 100:
         return None
@@ -106,7 +106,7 @@ def _hours_and_minutes(reader: Reader, position: int, *, opened: bool) -> tuple[
 
 
 def _minutes(reader: Reader, position: int) -> tuple[int, int]:
-    """Read the minutes behind hours: how many, and the place behind; nought where a number there counts something else."""
+    """Read the minutes after hours: their count, and the position after them; zero if a number there counts something else."""
     behind, mark = reader.at(position), reader.at(position + 1)
     is_marked = mark.get(Tag.UNIT) is Unit.MINUTE or (mark.glued and mark.folded == "m")
     if behind.glued and behind.digits == 2 and (is_marked or not behind.mute) and int(behind.folded) < 60:
@@ -145,7 +145,7 @@ def _either_ago(reader: Reader, position: int, *, opened: bool) -> Found | None:
 
 
 def _or_more_ago(reader: Reader, first: Amount, *, opened: bool) -> Found | None:
-    """Read "a week or two ago", "hace una semana o dos", where the unit stands once."""
+    """Read "a week or two ago", "hace una semana o dos", with a single unit."""
     unit: Unit = reader.at(first.after).get(Tag.UNIT)
     second = reader.number(first.after + 2)
     if second is None or second.ordinal or second.digits > 2 or not first.value < second.value:
@@ -159,7 +159,7 @@ def _or_more_ago(reader: Reader, first: Amount, *, opened: bool) -> Found | None
 
 
 def _between_ago(reader: Reader, first: Fraction, second: Amount, *, opened: bool) -> Found | None:
-    """Return the stretch between two amounts of the unit behind the second of them, if they are told to be ago."""
+    """Return the span between two amounts of the unit after the second of them, if there is a word for ago."""
     closed = reader.has(second.after + 1, Tag.AGO)
     if not (opened or closed) or max(first, second.value) > MAX_COUNT:
         return None
@@ -171,7 +171,7 @@ def _between_ago(reader: Reader, first: Fraction, second: Amount, *, opened: boo
 
 
 def _uncounted(reader: Reader, position: int, *, opened: bool) -> tuple[Duration, int] | None:
-    """Read "years ago", "hace hora y media", "半年前": a unit without a number, which no quantity may precede that was not understood."""
+    """Read "years ago", "hace hora y media", "半年前": a unit without a number, and not preceded by a quantity that was not parsed."""
     unit: Unit = reader.at(position).get(Tag.UNIT)
     behind = fraction_behind(reader, unit, position + 1)
     if not opened and not reader.has(behind[1] if behind else position + 1, Tag.AGO):
@@ -185,12 +185,12 @@ def _uncounted(reader: Reader, position: int, *, opened: bool) -> tuple[Duration
     if behind and not reader.language.scriptless:
         return [Part(1, unit), behind[0]], behind[1]
     if reader.at(position).folded == reader.language.units[unit].split("|")[0]:
-        return [Part(1, unit)], position + 1  # "week ago": a single one, without its article
+        return [Part(1, unit)], position + 1  # "week ago": one, without its article
     return [Part(_SOME, unit, vague=True)], position + 1
 
 
 def _is_numbered(reader: Reader, position: int) -> bool:
-    """True if a quantity stands before the unit, next to it or with a word between: "3 business days ago", "ten-ish days ago"."""
+    """True if a quantity precedes the unit, directly or with a word between: "3 business days ago", "ten-ish days ago"."""
     for back in range(1, 4):
         word = reader.at(position - back)
         if word.digits or word.has(*_QUANTITY):
@@ -201,7 +201,7 @@ def _is_numbered(reader: Reader, position: int) -> bool:
 
 
 def ago_span(wall: dt.datetime, instant: dt.datetime, parts: Duration) -> Span | None:
-    """Return the stretch that lies a duration back; what decides its width is told at the top of this module."""
+    """Return the span a duration ago; its width follows the rules in the module docstring."""
     unit = min(part.unit for part in parts)
     vague = any(part.vague for part in parts)
     if steps := [part.step for part in parts if part.step]:
@@ -219,7 +219,7 @@ def ago_span(wall: dt.datetime, instant: dt.datetime, parts: Duration) -> Span |
 
 
 def _fraction_span(wall: dt.datetime, instant: dt.datetime, parts: Duration, step: tuple[int, Unit]) -> Span:
-    """Return a stretch one *step* wide around the moment; whole days where the step is days or longer."""
+    """Return a span one *step* wide around the moment; whole days if the step is days or longer."""
     if step[1] <= Unit.HOUR:
         moment = _back(instant, parts)
         half = half_width(*step)
@@ -299,20 +299,20 @@ def before_day(reader: Reader, position: int) -> Found | None:
 
 
 def _week_beside(day: dt.datetime, *, ahead: bool) -> Span:
-    """Return the seven days beside *day* and the calendar week next to its own: "the week before Christmas" may mean either."""
+    """Return the seven days next to *day* and the calendar week next to its own: "the week before Christmas" may mean either."""
     week = unit_span(day, Unit.WEEK, 1 if ahead else -1)
     return Span(shift(day, Unit.DAY, 1), week.end, Unit.WEEK) if ahead else Span(week.start, day, Unit.WEEK)
 
 
 def _weekend_beside(day: dt.datetime, *, ahead: bool) -> Span:
-    """Return the first weekend that begins after *day*, or the last one that is over before it."""
+    """Return the first weekend that begins after *day*, or the last one that ends before it."""
     day += dt.timedelta(days=1 if ahead else -2)
     to_saturday = (5 - day.weekday()) % 7 if ahead else -((day.weekday() - 5) % 7)
     return unit_span(day + dt.timedelta(days=to_saturday), Unit.WEEKEND)
 
 
 def since(reader: Reader, parts: Duration) -> Span:
-    """Return the stretch from a duration back until now."""
+    """Return the span from a duration ago until now."""
     unit = min(part.unit for part in parts)
     if unit <= Unit.HOUR:
         now = reader.instant

@@ -14,7 +14,7 @@ _THIRDS = {1: "start", 2: "middle", 0: "middle", 3: "end", -1: "end"}
 
 
 def edge(reader: Reader, position: int) -> Found | None:
-    """Read "end of last month", "mid March", "early 2000": a third of the period; a year or longer by whole months."""
+    """Read "end of last month", "mid March", "early 2000": a third of the period; for a year or longer in whole months."""
     index = reader.skip(position, Tag.THE, limit=1)
     if not reader.has(index, Tag.EDGE):
         return None
@@ -59,7 +59,7 @@ def part(reader: Reader, position: int) -> Found | None:
 
 
 def _which_part(reader: Reader, position: int) -> tuple[str | None, int]:
-    """Read "first half", "final third", "tercio final": its name and the place behind."""
+    """Read "first half", "final third", "tercio final": its name and the position after it."""
     nth, index = _which(reader, position)
     if nth is not None:
         return _part_name(reader, index, nth), index + 1
@@ -70,7 +70,7 @@ def _which_part(reader: Reader, position: int) -> tuple[str | None, int]:
 
 
 def _which(reader: Reader, position: int) -> tuple[int | None, int]:
-    """Read "second", "middle", "final": which part it is (0 is the middle, -1 the last), and the place behind."""
+    """Read "second", "middle", "final": the number of the part (0 is the middle, -1 the last), and the position after it."""
     word = reader.at(position)
     if word.has(Tag.WHICH_PART):
         return word.get(Tag.WHICH_PART), position + 1
@@ -81,14 +81,14 @@ def _which(reader: Reader, position: int) -> tuple[int | None, int]:
 
 
 def _part_name(reader: Reader, position: int, nth: int) -> str | None:
-    """Return which half or third the noun at *position* is the *nth* of; None if it is neither."""
+    """Return the name of the *nth* half or third for the noun at *position*; None if it is neither."""
     if reader.has(position, Tag.HALF_OF):
         return _HALVES.get(nth)
     return _THIRDS.get(nth) if reader.at(position).get(Tag.PARTS_OF) == _EDGE_SHARE else None
 
 
 def third_behind(reader: Reader, position: int) -> tuple[str | None, int]:
-    """Read "最后三分之一", "最初の3分の1" behind a period: which third, and the place behind."""
+    """Read "最后三分之一", "最初の3分の1" after a period: which third, and the position after it."""
     word, index = reader.at(position), position + 1
     edge_name: str | None = word.get(Tag.EDGE)
     nth: int | None = word.get(Tag.WHICH_PART)
@@ -125,7 +125,7 @@ def compound(reader: Reader, position: int) -> Found | None:
 
 
 def _compounded(reader: Reader, name: Lexeme, position: int) -> Found:
-    """Return the period that a compound cuts: with the year or the unit named behind it, else the one that is."""
+    """Return the period of a compound: with the year or unit named after it, else the current one."""
     behind = reader.skip(position, Tag.OF, Tag.THE, limit=2)
     year = reader.year(behind)
     if name.has(Tag.MONTH):
@@ -145,7 +145,7 @@ def _compounded(reader: Reader, name: Lexeme, position: int) -> Found:
 def rest(reader: Reader, position: int) -> Found | None:
     """Read "the rest of today", "der Rest der Woche", "今日の残りの時間": from now to the end of a period that has begun.
 
-    Where that is all the text, the period may be a bare unit; inside a sentence "the rest of the day" is of any day.
+    If that is the whole text, the period may be a bare unit; inside a sentence "the rest of the day" is of any day.
     """
     scriptless = reader.language.scriptless
     behind = position if scriptless else reader.skip(position, Tag.THE, limit=1)
@@ -170,14 +170,14 @@ def rest(reader: Reader, position: int) -> Found | None:
     if span is None or span.start is None or span.end is None or span.start.tzinfo or span.end.tzinfo:
         return None
     if not span.start <= reader.now < span.end:
-        return None  # "the rest of last week" began at a time that was not said
+        return None  # "the rest of last week" began at an unknown time
     return Found(Span(reader.instant, span.end, span.grain), after, result.strong)
 
 
 def edge_span(span: Span | None, which: str) -> Span | None:
     """Cut the start, middle or end third, or a half, out of *span*, in whole days, or whole months from a quarter up.
 
-    None where that is no period of the calendar with both ends, a week or longer.
+    None if it is not a bounded calendar period of a week or longer.
     """
     if span is None or span.start is None or span.end is None or span.grain < Unit.WEEK:
         return None
@@ -198,7 +198,7 @@ def edge_span(span: Span | None, which: str) -> Span | None:
 
 
 def _half_span(span: Span, which: str) -> Span:
-    """Cut a half out of *span*, in whole months where they are even, else in whole days; Thursday is in both halves of a week."""
+    """Cut a half out of *span*, in whole months if their number is even, else in whole days; Thursday is in both halves of a week."""
     assert span.start is not None and span.end is not None
     months = (span.end.year - span.start.year) * 12 + span.end.month - span.start.month
     whole = span.start.day == span.end.day == 1 and months >= 2 and months % 2 == 0

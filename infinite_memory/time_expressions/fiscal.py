@@ -1,6 +1,6 @@
 """The Japanese fiscal year, from April to March: "2024年度", "昨年度", "令和6年度第1四半期", "今年度の上半期", "2024年度の3月".
 
-In Chinese 年度 is the calendar year; the tables tell the two apart.
+In Chinese 年度 is the calendar year; the tables distinguish the two.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from infinite_memory.time_expressions.spans import FIRST_YEAR, LAST_YEAR, Date, 
 _FIRST_MONTH = 4
 _SHORT_YEAR = 2  # digits
 _TERMS = {"上": 0, "下": 6}  # "上期": months from April
-_PARTS = (3, 6)  # months of what is counted from April: quarters and halves
+_PARTS = (3, 6)  # lengths in months of parts counted from April: quarters and halves
 
 
 def fiscal_year(reader: Reader, position: int) -> Found | None:
-    """Read a fiscal year and the quarter, half, month, season or holiday of it that may follow."""
+    """Read a fiscal year and an optional quarter, half, month, season or holiday of it."""
     read = _year(reader, position) if reader.language.scriptless else None
     if read is None or not FIRST_YEAR <= read[0] <= LAST_YEAR:
         return None
@@ -49,7 +49,7 @@ def _part(start: dt.datetime, months: int, width: int) -> Span:
 
 
 def _year(reader: Reader, position: int) -> tuple[int, int] | None:
-    """Read "2024年度", "令和6年度", "今年度": the year in which it begins, and the place behind."""
+    """Read "2024年度", "令和6年度", "今年度": the year in which it begins, and the position after it."""
     this = reader.now.year if reader.now.month >= _FIRST_MONTH else reader.now.year - 1
     word = reader.at(position)
     if word.has(Tag.FISCAL_YEAR):

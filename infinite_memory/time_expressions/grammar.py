@@ -1,7 +1,7 @@
-"""The grammar: single stretches of time, and the ranges, beginnings and ends that are built of them.
+"""The grammar: single spans, and the ranges, beginnings and ends built from them.
 
-A recursive descent over lexemes with hand-written rules, the same for every language: what differs is in the tables. It
-nests at most three deep, every stretch is read once for each place, and nothing backtracks over text.
+A recursive descent over lexemes with hand-written rules, the same for every language: the differences are in the tables. It
+nests at most three levels, every span is parsed once for each position, and nothing backtracks over text.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _SUPPORT = (Tag.IN, Tag.ON, Tag.SINCE, Tag.FROM, Tag.BEFORE, Tag.AFTER, Tag.UNTI
 
 
 class Grammar(Reader):
-    """Reads times out of the lexemes it was made with."""
+    """Parses times from a list of lexemes."""
 
     def day(self, position: int) -> Found | None:
-        """Read a stretch of the calendar at *position*, without a time of the day."""
+        """Read a calendar span at *position*, without a clock time."""
         if position not in self._days:
-            self._days[position] = None  # a rule that comes back here finds nothing, and recursion ends
+            self._days[position] = None  # a rule that recurses to this position finds nothing, which ends the recursion
             self._days[position] = self._read_day(position)
         return self._days[position]
 
@@ -48,7 +48,7 @@ class Grammar(Reader):
         return edged if edged and (dated is None or edged.after > dated.after) else dated
 
     def _edge_behind(self, result: Found) -> Found:
-        """Cut a period by the word behind it: "今月下旬", "先月の後半"."""
+        """Cut a period by the word after it: "今月下旬", "先月の後半"."""
         index = self.skip(result.after, Tag.OF, limit=1)
         which, after = third_behind(self, index)
         if which is None:
@@ -59,7 +59,7 @@ class Grammar(Reader):
         return result if cut is None else Found(cut, after)
 
     def period(self, position: int) -> Found | None:
-        """Read a stretch at *position*, narrowed by a time of the day if there is one."""
+        """Read a span at *position*, narrowed by a clock time if there is one."""
         if position not in self._periods:
             self._periods[position] = None
             self._periods[position] = self._read_period(position)
@@ -76,7 +76,7 @@ class Grammar(Reader):
         return best
 
     def range(self, position: int) -> Found | None:
-        """Read the longest time at *position*: a range, an open range, or a single stretch."""
+        """Read the longest time at *position*: a range, an open range, or a single span."""
         best: Found | None = None
         for rule in (from_to, within_week, neighbours, beyond, open_start, open_end, around, rest, single):
             result = rule(self, position)
@@ -85,7 +85,7 @@ class Grammar(Reader):
         return best
 
     def is_supported(self, position: int) -> bool:
-        """True if the word before *position* says that a time follows."""
+        """True if the word before *position* indicates that a time follows."""
         before = position - 1
         the = self.has(before, Tag.THE) and not self.has(before, *_SUPPORT)
         if self.has(before, Tag.THE) and self.has(position, Tag.WEEKDAY) and self.has(position, Tag.WEAK):

@@ -1,10 +1,10 @@
-"""On which day of a year a holiday falls.
+"""The date of a holiday in a year.
 
-Fixed days, "nth weekday of a month" and days counted from Easter (Gregorian, by the anonymous algorithm) are computed. Feasts
-of the lunar calendar are in a table of published dates, and are not guessed outside it.
+Fixed dates, "nth weekday of a month" and days relative to Easter (Gregorian, by the anonymous algorithm) are computed. Lunar
+holidays are in a table of published dates, and unknown outside it.
 
-A table may name what each country, state or school has on other days (a bank holiday, spring break) with the key `UNSETTLED`: it falls
-on no day, and so is told as not read.
+A table may list holidays whose dates differ by country, state or school (a bank holiday, spring break) with the key `UNSETTLED`: it has
+no date, and is reported as unread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import datetime as dt
 from functools import lru_cache
 
 UNSETTLED = "unsettled"
-_BY_COUNTRY = "_hispanic"  # how keys end whose day only a country tells (`countries`)
+_BY_COUNTRY = "_hispanic"  # suffix of keys whose date depends on the country (`countries`)
 
 _FIXED: dict[str, tuple[int, int]] = {
     "new_year": (1, 1),
@@ -133,8 +133,8 @@ _AFTER: dict[str, tuple[str, int]] = {
     "silver_week": ("respect_for_the_aged", -2),
 }
 
-# How many days they have that have more than one. Which three days the Chinese ones of a single day have is settled each year anew: they
-# lie within two days of it.
+# Lengths in days of multi-day holidays. Single-day Chinese ones get three days off, which are set each year and
+# lie within two days of the date.
 _LENGTHS: dict[str, int] = {
     "golden_week": 7,
     "bon": 4,
@@ -183,7 +183,7 @@ _LUNAR: dict[str, tuple[int, str]] = {
 
 
 def nth_weekday(year: int, month: int, weekday: int, nth: int) -> dt.date | None:
-    """Find the *nth* (from 1; -1 is the last) *weekday* of a month; None if it has no such day."""
+    """Return the *nth* (from 1; -1 is the last) *weekday* of a month; None if there is no such day."""
     first = dt.date(year, month, 1)
     if nth < 0:
         after = dt.date(year + month // 12, month % 12 + 1, 1)
@@ -195,7 +195,7 @@ def nth_weekday(year: int, month: int, weekday: int, nth: int) -> dt.date | None
 
 @lru_cache(maxsize=256)
 def easter(year: int) -> dt.date:
-    """Compute Easter Sunday of a Gregorian *year* (anonymous Gregorian algorithm, Meeus)."""
+    """Return Easter Sunday of a Gregorian *year* (anonymous Gregorian algorithm, Meeus)."""
     a, (b, c) = year % 19, divmod(year, 100)
     d, e = divmod(b, 4)
     g = (8 * b + 13) // 25
@@ -208,21 +208,21 @@ def easter(year: int) -> dt.date:
 
 
 def is_unsettled(key: str) -> bool:
-    """True if the holiday *key* is another day from place to place, and no place is told."""
+    """True if the date of the holiday *key* depends on the place, and the place is unknown."""
     return key == UNSETTLED or key.endswith(_BY_COUNTRY)
 
 
 def count_days(key: str, year: int) -> int:
-    """Return how many days the holiday *key* has that begins in *year*."""
+    """Return the length in days of the holiday *key* that begins in *year*."""
     first = holiday(key, year) if key == "silver_week" else None
     last = holiday("autumnal_equinox", year)
-    if first and last:  # to the last day off: a holiday on a Sunday is made up for on Monday
+    if first and last:  # to the last day off: a holiday on a Sunday moves to Monday
         return (last - first).days + (2 if last.weekday() == _SUNDAY else 1)
     return _LENGTHS.get(key, 1)
 
 
 def holiday(key: str, year: int) -> dt.date | None:
-    """Find the day on which the holiday *key* falls in *year*; None where that is not known."""
+    """Return the date of the holiday *key* in *year*; None if it is unknown."""
     if (key, year) in _MOVED:
         return dt.date(year, *_MOVED[key, year])
     if key in _BY_THE_SUN:
@@ -240,7 +240,7 @@ def holiday(key: str, year: int) -> dt.date | None:
     if key in _NTH_WEEKDAY:
         month, weekday, nth = _NTH_WEEKDAY[key]
         return nth_weekday(year, month, weekday, nth)
-    if key == "mothers_day_france":  # the last Sunday of May, or a week later where that is Pentecost
+    if key == "mothers_day_france":  # the last Sunday of May, or a week later if that is Pentecost
         last = nth_weekday(year, 5, 6, -1)
         is_pentecost = last == holiday("pentecost", year)
         return last + dt.timedelta(days=7) if last and is_pentecost else last

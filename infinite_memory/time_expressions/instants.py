@@ -1,6 +1,6 @@
-"""Instants as requests write them: RFC 3339 with or without offset, or a date alone. Standard library only.
+"""Instants in requests: RFC 3339 with or without offset, or a date alone. Standard library only.
 
-Words are no instants (`find_time` reads those), and neither are bare numbers: nobody can tell seconds from milliseconds.
+Time expressions are not instants (`find_time` parses those), and neither are bare numbers: seconds and milliseconds are ambiguous.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ EXPECTED = "an instant such as 2026-11-10T18:00:00Z or a date such as 2026-11-10
 
 
 def parse_instant(text: str, zone: ZoneInfo) -> dt.datetime:
-    """Read an instant; one without offset is wall time in *zone*, and a date alone its midnight there. Gives aware UTC.
+    """Parse an instant; one without offset is wall time in *zone*, and a date alone its midnight there. Return aware UTC.
 
     Raises:
-        ValueError: *text* is neither, or no such day or time exists.
+        ValueError: *text* is neither, or there is no such day or time.
     """
     return parse_day_or_instant(text, zone, upper=False)
 
 
 def parse_day_or_instant(text: str, zone: ZoneInfo, *, upper: bool) -> dt.datetime:
-    """Read an end of a range, as aware UTC.
+    """Parse an end of a range, as aware UTC.
 
     A date alone means the whole local day: as lower end its midnight, as upper end the *next* midnight, so that a half-open range
-    includes the day. `is_day` tells the two forms apart.
+    includes the day. `is_day` distinguishes the two forms.
 
     Raises:
         ValueError: as `parse_instant`.
@@ -51,14 +51,14 @@ def parse_day_or_instant(text: str, zone: ZoneInfo, *, upper: bool) -> dt.dateti
 
 
 def is_day(text: str) -> bool:
-    """True if *text* is a date alone, without a time of the day."""
+    """True if *text* is a date without a time."""
     return _DATE.fullmatch(text.strip()) is not None
 
 
 def _instant(match: re.Match[str], zone: ZoneInfo) -> dt.datetime:
     year, month, day, hour, minute, second, fraction, offset = match.groups()
     whole, leap = int(second or 0), 0
-    if whole == 60:  # RFC 3339 allows a leap second; the next second is the nearest that exists here
+    if whole == 60:  # RFC 3339 allows a leap second; the next second is the nearest supported one
         whole, leap = 59, 1
     micro = int((fraction or "0").ljust(6, "0")[:6])
     wall = dt.datetime(int(year), int(month), int(day), int(hour), int(minute), whole, micro)

@@ -1,7 +1,7 @@
-"""Tokens into lexemes: each with what it may mean in one language, numbers with their values.
+"""Conversion of tokens to lexemes: each with its possible meanings in one language, numbers with their values.
 
-Numbers that plainly are no time (prices, versions, rooms, decimals, parts of addresses) are made mute here, once, so that no
-rule of the grammar has to think of them.
+Numbers that are clearly not times (prices, versions, rooms, decimals, parts of addresses) are muted here, once, so that no
+rule of the grammar has to handle them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from infinite_memory.time_expressions.clock_zones import closes_clock
 from infinite_memory.time_expressions.lexicon import Lexicon, Meanings, Tag
 from infinite_memory.time_expressions.tokens import Token, is_unspaced
 
-_MAX_NUMBER_DIGITS = 4  # digits; longer ones are no part of a date
+_MAX_NUMBER_DIGITS = 4  # longer numbers are not part of a date
 _MAX_ISO_TOKENS = 7
 _ISO_WEEK = re.compile(r"([12]\d{3})-?w(\d{2})(?:-?([1-7]))?|[kc]?w(\d{1,2})", re.ASCII)
 _ISO_STARTS = frozenset("12ckw")
@@ -38,12 +38,12 @@ _SECONDS_OF: dict[Tag | None, tuple[Tag, ...]] = {
     Tag.UNIT: (Tag.HALF_OF, Tag.EDGE, Tag.PARTS_OF),
     None: (),
 }
-"""What the second part of a compound may be, by what the first one is."""
+"""The possible meanings of a compound's second part, by that of its first."""
 
 
 @dataclass(slots=True)
 class Lexeme:
-    """One word or sign: ``text[start:end]``; *glued* if no blank precedes it; *value* if it is digits."""
+    """One word or punctuation character: ``text[start:end]``; *glued* if no space precedes it; *value* if it is digits."""
 
     folded: str
     start: int
@@ -56,7 +56,7 @@ class Lexeme:
     capital: bool = False
 
     def has(self, *tags: Tag) -> bool:
-        """True if it may mean one of *tags*."""
+        """True if it can mean one of *tags*."""
         meanings = self.meanings
         if not meanings:
             return False
@@ -66,12 +66,12 @@ class Lexeme:
         return False
 
     def get(self, tag: Tag) -> Any:
-        """Return its value for *tag*, None without."""
+        """Return its value for *tag*, or None."""
         return self.meanings.get(tag)
 
 
 def read_lexemes(tokens: list[Token], lexicon: Lexicon) -> list[Lexeme]:
-    """Look the tokens up, longest entries first, and mute what is no time."""
+    """Look the tokens up, longest entries first, and mute numbers that are not times."""
     folded = [token.folded for token in tokens]
     results: list[Lexeme] = []
     index = 0
@@ -108,7 +108,7 @@ def read_lexemes(tokens: list[Token], lexicon: Lexicon) -> list[Lexeme]:
 def _iso_week(
     folded: list[str], tokens: list[Token], index: int
 ) -> tuple[int, tuple[int | None, int, int | None]] | None:
-    """Read "2026-W45", "2026W45", "2026-W45-3", "W45", "KW45": how many tokens, and the year, week and weekday."""
+    """Read "2026-W45", "2026W45", "2026-W45-3", "W45", "KW45": the number of tokens, and the year, week and weekday."""
     if folded[index][0] not in _ISO_STARTS:
         return None
     size = 1
@@ -117,7 +117,7 @@ def _iso_week(
     if size < 2 or (index and tokens[index].glued):
         return None
     while size > 2 and not folded[index + size - 1].isalnum():
-        size -= 1  # a sign that ends the sentence
+        size -= 1  # punctuation at the end of the sentence
     if index + size < len(tokens) and tokens[index + size].glued and folded[index + size].isalnum():
         return None
     match = _ISO_WEEK.fullmatch("".join(folded[index : index + size]))
@@ -130,7 +130,7 @@ def _iso_week(
 
 
 def _split_compound(token: Token, lexicon: Lexicon) -> list[Lexeme]:
-    """Take "dienstagabend" apart into weekday and part of the day, "oktoberhälfte" and "jahresende" into period and part."""
+    """Split "dienstagabend" into weekday and part of the day, "oktoberhälfte" and "jahresende" into period and part."""
     word = token.folded
     for cut in range(len(word) - 3, 4, -1):
         size, first = lexicon.match([word[:cut]], 0)
@@ -151,7 +151,7 @@ def _mute(lexeme: Lexeme) -> None:
 
 
 def _mute_chunks(lexemes: list[Lexeme]) -> None:
-    """Mute addresses: what stands without blanks around ``://``, ``@`` or ``_``."""
+    """Mute addresses: text without spaces around ``://``, ``@`` or ``_``."""
     start = 0
     for stop in range(1, len(lexemes) + 1):
         if stop < len(lexemes) and lexemes[stop].glued:

@@ -1,7 +1,7 @@
-"""What a language's table holds, and how its words become a lexicon that the lexer looks up.
+"""The structure of a language's table, and its compilation to a lexicon for the lexer.
 
-A table is words and a few rules, no phrases: the grammar (`grammar.py`) puts them together, and is the same for all
-languages. Alternatives are separated by ``|``; case and accents are folded, so either spelling will do.
+A table has words and a few rules, no phrases: the grammar (`grammar.py`) combines them, and is the same for all
+languages. Alternatives are separated by ``|``; case and accents are folded, so either spelling works.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from infinite_memory.time_expressions.tokens import folded_words
 
 
 class Unit(enum.IntEnum):
-    """A unit of the calendar or the clock, from short to long."""
+    """A unit of the calendar or the clock, in ascending order."""
 
     SECOND = 0
     MINUTE = 1
@@ -35,9 +35,9 @@ class Unit(enum.IntEnum):
 
 
 class Tag(enum.Enum):
-    """What a word can mean to the grammar. A word may carry several."""
+    """The meaning of a word for the grammar. A word may have several."""
 
-    __hash__ = object.__hash__  # every look-up of a meaning hashes a tag, and enum's own is not in C
+    __hash__ = object.__hash__  # every lookup of a meaning hashes a tag, and enum's own hash is not in C
 
     MONTH = enum.auto()  # 1..12
     WEEKDAY = enum.auto()  # 0 is Monday
@@ -45,14 +45,14 @@ class Tag(enum.Enum):
     UNIT = enum.auto()  # Unit
     NUMBER = enum.auto()  # cardinal
     ORDINAL = enum.auto()
-    SCALE = enum.auto()  # 100, 1000: multiplies what stands before it
-    VAGUE = enum.auto()  # "a few": about how many
+    SCALE = enum.auto()  # 100, 1000: multiplies the number before it
+    VAGUE = enum.auto()  # "a few": an approximate count
     RELATIVE = enum.auto()  # last -1, this 0, next 1
-    ROLLING = enum.auto()  # "recent": counted back from now when a number follows
+    ROLLING = enum.auto()  # "recent": counted back from now if a number follows
     AGO = enum.auto()  # follows the duration
     OLDER = enum.auto()  # "more than": before a duration ago
     YOUNGER = enum.auto()  # "less than"
-    AGO_OPENS = enum.auto()  # stands before the duration
+    AGO_OPENS = enum.auto()  # before the duration
     BEFORE = enum.auto()
     BEFORE_CLOSES = enum.auto()
     AFTER = enum.auto()
@@ -72,12 +72,12 @@ class Tag(enum.Enum):
     ON = enum.auto()
     AT = enum.auto()  # before a clock time
     ROUGHLY = enum.auto()  # before a count
-    ROUGHLY_CLOSES = enum.auto()  # behind what was counted
-    OR_SO = enum.auto()  # behind a count or its unit: it may be one more or less
-    SOME_MORE = enum.auto()  # "and a bit": behind a count or its unit
+    ROUGHLY_CLOSES = enum.auto()  # after the count
+    OR_SO = enum.auto()  # after a count or its unit: approximately
+    SOME_MORE = enum.auto()  # "and a bit": after a count or its unit
     JUST_OVER = enum.auto()  # before a count
-    JUST_UNDER = enum.auto()  # before a count; behind it where words have no blanks between
-    THING = enum.auto()  # beside it a weak word is a thing and no time
+    JUST_UNDER = enum.auto()  # before a count; after it in languages without spaces
+    THING = enum.auto()  # beside it a weak word is a thing and not a time
     NOW = enum.auto()
     PART = enum.auto()  # name of a part of the day
     DAY_PART = enum.auto()  # (days from today, name of a part): "tonight"
@@ -86,11 +86,11 @@ class Tag(enum.Enum):
     PAST_HOUR = enum.auto()
     TO_HOUR = enum.auto()  # "to" in "quarter to five", "moins" in "cinq heures moins le quart"
     HALF = enum.auto()
-    OR_EQUAL = enum.auto()  # after "later than": the named end is inside
-    HALF_OF = enum.auto()  # behind an ordinal: "the second half of"
-    QUARTER_OF = enum.auto()  # the fourth part of what follows
+    OR_EQUAL = enum.auto()  # after "later than": the named end is included
+    HALF_OF = enum.auto()  # after an ordinal: "the second half of"
+    QUARTER_OF = enum.auto()  # a quarter of what follows
     WHICH_PART = enum.auto()  # first 1, middle 0, last -1: beside "third" and "half", and before "week of"
-    PARTS_OF = enum.auto()  # denominator: "thirds", "drittel"; 0 for "分之", which stands between the two numbers
+    PARTS_OF = enum.auto()  # denominator: "thirds", "drittel"; 0 for "分之", which is between the two numbers
     MIXED = enum.auto()  # Fraction: "anderthalb"
     SHARE_UNIT = enum.auto()  # (count, Unit): "quarter of an hour"
     ISO_WEEK = enum.auto()  # (year or None, week, weekday or None): "2026-W45"
@@ -98,9 +98,9 @@ class Tag(enum.Enum):
     EDGE = enum.auto()  # start, middle, end
     SOFT = enum.auto()  # early, late
     SEASON = enum.auto()  # first month
-    PLURAL = enum.auto()  # (tag, value): several of what the tag names, "summers"
+    PLURAL = enum.auto()  # (tag, value): plural of what the tag names, "summers"
     HOLIDAY = enum.auto()  # key of holidays.py
-    REST = enum.auto()  # what is still to come of a stretch
+    REST = enum.auto()  # the remainder of a period
     EVE = enum.auto()
     SAME = enum.auto()  # time or day: "this time" in "this time last year"
     COMPARED = enum.auto()  # "as" in "at the same time as"
@@ -118,17 +118,17 @@ class Tag(enum.Enum):
     DAY_MARK = enum.auto()
     YEAR_MARK = enum.auto()
     ERA = enum.auto()
-    FISCAL_YEAR = enum.auto()  # behind a year: from April to March
+    FISCAL_YEAR = enum.auto()  # after a year: from April to March
     YEAR_WORD = enum.auto()  # years from this one
     COUNTER = enum.auto()  # between a number and what it counts
     AFTER_CLOSES = enum.auto()
     UNTIL_CLOSES = enum.auto()
     BEGINNING = enum.auto()  # "the week beginning"
-    FEELING = enum.auto()  # key of a stretch that has no edges: "recently"
+    FEELING = enum.auto()  # key of a vague time: "recently"
     ANCHOR = enum.auto()
-    LABEL = enum.auto()  # numbers after it name a thing, not a time
-    WEAK = enum.auto()  # has another everyday meaning: needs support around it
-    COMMON = enum.auto()  # everyday word, for telling languages apart
+    LABEL = enum.auto()  # numbers after it belong to a thing, not a time
+    WEAK = enum.auto()  # has another common meaning: needs support around it
+    COMMON = enum.auto()  # common word, for language detection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,19 +142,19 @@ class Language:
     shares: dict[tuple[int, Unit], str] = field(default_factory=dict)  # words for parts of a unit
     fractions: dict[int, str] = field(default_factory=dict)  # denominator: "third|thirds"; 0 for "分之"
     mixed: dict[tuple[int, int], str] = field(default_factory=dict)  # (numerator, denominator): "anderthalb"
-    cardinals: tuple[str, ...] = ()  # from nought on
-    tens: tuple[str, ...] = ()  # from twenty on
-    ordinals: tuple[str, ...] = ()  # from first on
-    ordinal_tens: tuple[str, ...] = ()  # from twentieth on
-    hundreds: tuple[str, ...] = ()  # words for whole hundreds, from one hundred on
+    cardinals: tuple[str, ...] = ()  # from zero
+    tens: tuple[str, ...] = ()  # from twenty
+    ordinals: tuple[str, ...] = ()  # from first
+    ordinal_tens: tuple[str, ...] = ()  # from twentieth
+    hundreds: tuple[str, ...] = ()  # words for whole hundreds, from one hundred
     hundred: str = ""
     thousand: str = ""
-    ten: str = ""  # where it multiplies what stands before it, as in Chinese
+    ten: str = ""  # if it multiplies the number before it, as in Chinese
     eras: dict[int, str] = field(default_factory=dict)  # the year before an era's first
     vague: dict[int, str]
     days: dict[int, str]
     relatives: dict[int, str]
-    years: dict[int, str] = field(default_factory=dict)  # words for whole years, from this one
+    years: dict[int, str] = field(default_factory=dict)  # words for whole years, relative to the current one
     words: dict[Tag, str]
     parts: dict[str, str]
     day_parts: dict[tuple[int, str], str]
@@ -164,7 +164,7 @@ class Language:
     which_parts: dict[int, str]
     seasons: dict[int, str]
     holidays: dict[str, str]
-    plurals: dict[tuple[Tag, Any], str] = field(default_factory=dict)  # forms that may mean several
+    plurals: dict[tuple[Tag, Any], str] = field(default_factory=dict)  # forms that may be plural
     same: dict[str, str]
     decades: dict[int, str]
     feelings: dict[str, str]
@@ -174,20 +174,20 @@ class Language:
     dotted_dates: bool = False  # 3.4. is a date
     joined_numbers: str = ""  # the "und" inside "einundzwanzig"
     joined_halves: str = ""  # the "einhalb" of "zweieinhalb"
-    ordinal_endings: str = ""  # what the first form of an ordinal may take: "dreißigste" and "r"
+    ordinal_endings: str = ""  # endings of the first form of an ordinal: "dreißigste" and "r"
     joined_parts: bool = False  # "Dienstagabend" is one word
-    before_day_is_day: bool = False  # "avant hier" is one day, not all before it
+    before_day_is_day: bool = False  # "avant hier" is one day, not everything before it
     last_weekday_of_last_week: bool = False  # "上星期三" is Wednesday of last week
-    scriptless: bool = False  # written without blanks between words
+    scriptless: bool = False  # written without spaces between words
 
 
 Meanings = dict[Tag, Any]
-_ABBREVIATION = 4  # letters; a shortened month ("dec", "sept") needs support, as it may be something else
+_ABBREVIATION = 4  # letters; a month abbreviation ("dec", "sept") needs support, as it may be another word
 _ENDINGS = (Tag.ORDINAL_MARK, Tag.DECADE_CLOSES, Tag.QUARTER_MARK, Tag.HALF_MARK)
 
 
 class Lexicon:
-    """The words of one table, folded and split into tokens; longest match by `match`."""
+    """The words of one table, folded and split into tokens; `match` finds the longest entry."""
 
     def __init__(self, language: Language) -> None:
         self.language = language
@@ -206,18 +206,18 @@ class Lexicon:
             self._add(tuple(token for token in tokens if token != "-"), tag, value)
 
     def match(self, tokens: list[str], index: int) -> tuple[int, Meanings]:
-        """Find the longest entry at *index*: how many tokens it takes (0 for none) and what it means."""
+        """Return the longest entry at *index*: its number of tokens (0 for none) and its meanings."""
         for size in range(min(self._longest.get(tokens[index], 0), len(tokens) - index), 0, -1):
             if result := self._entries.get(tuple(tokens[index : index + size])):
                 return size, result
         return 0, {}
 
     def knows(self, tokens: list[str], index: int) -> bool:
-        """True if a word of the language stands at *index*; endings such as "th" are no words."""
+        """True if a word of the language is at *index*; endings such as "th" are not words."""
         return any(tag not in _ENDINGS for tag in self.match(tokens, index)[1])
 
     def entries(self) -> Iterator[tuple[str, ...]]:
-        """Yield every entry as its tokens."""
+        """Yield every entry as tokens."""
         return iter(self._entries)
 
 
@@ -293,6 +293,6 @@ def _numbers(language: Language) -> Iterator[tuple[str, Tag, int | Fraction]]:
 
 
 def _declined(language: Language, words: str) -> str:
-    """Add the forms that an ordinal takes before its noun: "dreißigste" is also "dreißigster"."""
+    """Add the inflected forms of an ordinal: "dreißigste" is also "dreißigster"."""
     first = words.split("|", maxsplit=1)[0]
     return "|".join([words, *(f"{first}{ending}" for ending in language.ordinal_endings.split("|") if ending)])

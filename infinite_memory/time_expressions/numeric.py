@@ -1,4 +1,4 @@
-"""Rules for dates in figures: "2018/08/05", "10.31.1974", "22/Jan/2019", "5/17", and by what they are told from versions and sums."""
+"""Rules for numeric dates: "2018/08/05", "10.31.1974", "22/Jan/2019", "5/17", and for distinguishing them from versions and sums."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def numeric_date(reader: Reader, position: int) -> Found | None:
 
 
 def _continues_number(reader: Reader, position: int) -> bool:
-    """True if digits and a sign stand right before, as in the "2.3" of "1.2.3"."""
+    """True if digits and punctuation directly precede *position*, as in the "2.3" of "1.2.3"."""
     sign = reader.at(position - 1)
     return (
         reader.at(position).glued
@@ -79,7 +79,7 @@ def _allows_short_year(reader: Reader, separator: str) -> bool:
 
 
 def _ordered(reader: Reader, first: int, second: int, separator: str = "/") -> Date | None:
-    """Tell day from month: by size where only one order is possible, else by the language's habit; dotted dates are day first."""
+    """Order day and month: by size if only one order is possible, else by the language's convention; dotted dates are day first."""
     as_day_first = 1 <= first <= 31 and 1 <= second <= 12
     as_month_first = 1 <= second <= 31 and 1 <= first <= 12
     if not as_day_first and not as_month_first:
@@ -115,7 +115,7 @@ def _two_parts(reader: Reader, position: int, separator: str) -> Found | None:
 
 
 def _is_share(reader: Reader, position: int) -> bool:
-    """True if "3/4" is a share of something: "3/4 of the cases", "1/2 cup" cannot be told."""
+    """True if "3/4" is a share of something: recognises "3/4 of the cases", not "1/2 cup"."""
     return reader.at(position).folded in ("of", "von", "de", "der", "des") and not reader.has(
         position + 1, Tag.RELATIVE
     )
@@ -129,7 +129,7 @@ def _day_and_month_name(reader: Reader, position: int) -> Found | None:
 
 
 def _month_and_year(reader: Reader, position: int, separator: str) -> Found | None:
-    """Read "11 - 2016" and "2016 /11", with blanks; only where the whole text is a time."""
+    """Read "11 - 2016" and "2016 /11", with spaces; only if the whole text is a time."""
     first, second = reader.at(position), reader.at(position + 2)
     if not reader.lone or second.value is None or separator == "." or first.value is None:
         return None
@@ -140,7 +140,7 @@ def _month_and_year(reader: Reader, position: int, separator: str) -> Found | No
 
 
 def _spaced_date(reader: Reader, position: int) -> Found | None:
-    """Read "20 2 2014" and "2010 01 29"; only where the whole text is a time."""
+    """Read "20 2 2014" and "2010 01 29"; only if the whole text is a time."""
     first, second, third = (reader.at(position + step) for step in range(3))
     if first.value is None or second.value is None or third.value is None or second.digits > 2 or third.glued:
         return None

@@ -1,4 +1,4 @@
-"""Ranges that one named time begins or ends: "since August", "before 2000", "older than 3 months", "vor höchstens zwei Wochen"."""
+"""Ranges with a single named bound: "since August", "before 2000", "older than 3 months", "vor höchstens zwei Wochen"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from infinite_memory.time_expressions.spans import Span
 
 
 def single(reader: Reader, position: int) -> Found | None:
-    """Read one stretch, and the words behind it that open it: "2016 and later", "2015年から", "まで"."""
+    """Read one span, and words after it that make it open: "2016 and later", "2015年から", "まで"."""
     result = reader.period(position)
     length = duration(reader, position) if reader.language.scriptless else None
     if length and reader.has(length[1], Tag.SINCE_CLOSES) and (result is None or result.after < length[1]):
@@ -59,7 +59,7 @@ def _since(reader: Reader, result: Found, after: int) -> Found | None:
 
 
 def _now_after(reader: Reader, start: dt.datetime) -> dt.datetime | None:
-    """Return now as an end, or an open end where the start is still to come."""
+    """Return now as the end, or an open end if the start is in the future."""
     wall = reader.instant if start.tzinfo else reader.now
     return reader.instant if start < wall else None
 
@@ -102,12 +102,12 @@ def open_start(reader: Reader, position: int) -> Found | None:
 
 
 def _is_with_it(reader: Reader, position: int) -> bool:
-    """True if the day named is inside: "before or on 3 May", "avant ou le 3 mai"."""
+    """True if the named day is included: "before or on 3 May", "avant ou le 3 mai"."""
     return reader.has(position + 1, Tag.OR) and reader.has(position + 2, Tag.ON, Tag.THE, Tag.AT, Tag.IN)
 
 
 def _holds_joint(reader: Reader, position: int, after: int) -> bool:
-    """True if a dash or "to" stands in what was read, or right behind it."""
+    """True if the text that was read has a dash or "to" in it, or directly after it."""
     return any(
         reader.is_dash(index) or reader.has(index, Tag.TO, Tag.UNTIL, Tag.AND) for index in range(position, after)
     )
@@ -124,7 +124,7 @@ def _since_length(reader: Reader, position: int) -> Found | None:
 
 
 def _after(reader: Reader, result: Found, after: int) -> Found | None:
-    """Open a range at the end of what was named: "after 2016" starts in 2017; after a clock time, there."""
+    """Open a range at the end of the named span: "after 2016" starts in 2017; after a clock time, at that time."""
     span = reader.settled(result)
     if span is None or span.end is None:
         return None
@@ -133,7 +133,7 @@ def _after(reader: Reader, result: Found, after: int) -> Found | None:
 
 
 def beyond(reader: Reader, position: int) -> Found | None:
-    """Read "more than two weeks ago", "vor höchstens zwei Wochen", "older than 3 months"; a mere length is no time."""
+    """Read "more than two weeks ago", "vor höchstens zwei Wochen", "older than 3 months"; a mere length is not a time."""
     opened = reader.has(position, Tag.AGO_OPENS)
     index = position + 1 if opened else position
     word = reader.at(index)
@@ -150,13 +150,13 @@ def beyond(reader: Reader, position: int) -> Found | None:
 
 
 def _beyond(reader: Reader, length: Duration, after: int, *, older: bool) -> Found:
-    """Return all before the moment that lies *length* back, or what is since then."""
+    """Return everything before the moment *length* ago, or everything since then."""
     edge_at = since(reader, length).start
     return Found(Span(None, edge_at) if older else Span(edge_at, reader.instant), after)
 
 
 def _length_beyond(reader: Reader, position: int) -> Found | None:
-    """Read "两周以上前", "2週間以内" where the bound follows the length."""
+    """Read "两周以上前", "2週間以内", with the bound after the length."""
     read = duration(reader, position)
     if read is None or not reader.has(read[1], Tag.OLDER, Tag.YOUNGER):
         return None
@@ -168,7 +168,7 @@ def _length_beyond(reader: Reader, position: int) -> Found | None:
 
 
 def _bounded_behind(reader: Reader, position: int, result: Found) -> Found | None:
-    """Read the bound in "two weeks ago at most", "il y a deux semaines au plus", where it ends the phrase."""
+    """Read the bound in "two weeks ago at most", "il y a deux semaines au plus", at the end of the phrase."""
     word, end = reader.at(result.after), reader.at(result.after + 1)
     if end.folded.isalnum() or not (reader.has(position, Tag.AGO_OPENS) or reader.has(result.after - 1, Tag.AGO)):
         return None
@@ -179,7 +179,7 @@ def _bounded_behind(reader: Reader, position: int, result: Found) -> Found | Non
 
 
 def open_end(reader: Reader, position: int) -> Found | None:
-    """Read "before 2000" (without it) and "until April 27th", "by Friday" (with it)."""
+    """Read "before 2000" (excluding it) and "until April 27th", "by Friday" (including it)."""
     before, until, opened = reader.has(position, Tag.BEFORE), reader.has(position, Tag.UNTIL), position
     if reader.has(position, Tag.BEFORE, Tag.YOUNGER) and reader.has(position + 1, Tag.OR_EQUAL):
         before, until, position = False, True, position + 1

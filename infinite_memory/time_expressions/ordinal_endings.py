@@ -1,8 +1,8 @@
-"""What stands behind the digits of an ordinal, by language: "5de november", "5:e november", "5-го ноября".
+"""Endings after the digits of an ordinal, by language: "5de november", "5:e november", "5-го ноября".
 
-For the languages without a table of their own, whose dates `locales` reads; and for the grammar, which must not take "5de november" or
-"1er mai" for the whole month because a neighbour spells it alike. Letters are in NFKC ("1º" is "1o"). Source: moment/moment, src/locale,
-``dayOfMonthOrdinalParse``, commit 18aba135 (MIT), and beside it the shorter spellings that its languages use ("3e", "5e", "3-go").
+For the languages without a table of their own, whose dates `locales` parses; and for the grammar, which must not take "5de november" or
+"1er mai" for the whole month because a related language spells it alike. Letters are in NFKC ("1º" is "1o"). Source: moment/moment,
+src/locale, ``dayOfMonthOrdinalParse``, commit 18aba135 (MIT), and the shorter spellings used in these languages ("3e", "5e", "3-go").
 """
 
 from __future__ import annotations

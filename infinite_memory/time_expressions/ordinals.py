@@ -1,4 +1,4 @@
-"""Rules for a part counted inside a longer stretch: "the first Monday of this month", "last day in october", "5月の第一月曜日"."""
+"""Rules for a part counted inside a longer span: "the first Monday of this month", "last day in october", "5月の第一月曜日"."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def nth_of_period(reader: Reader, position: int) -> Found | None:
 
 
 def nth_compound(reader: Reader, position: int) -> Found | None:
-    """Read "die erste Oktoberwoche", "am letzten Novemberwochenende 2025": a month and what is counted in it in one German word."""
+    """Read "die erste Oktoberwoche", "am letzten Novemberwochenende 2025": a month and the counted unit in one German word."""
     nth, index = which(reader, reader.skip(position, Tag.THE, limit=1))
     unit = reader.at(index + 1).get(Tag.UNIT)
     if nth is None or not reader.has(index, Tag.MONTH) or not reader.at(index + 1).glued:
@@ -66,7 +66,7 @@ def which(reader: Reader, position: int) -> tuple[int | None, int]:
 
 
 def _outer(reader: Reader, position: int) -> tuple[Span, int] | None:
-    """Read the period something lies in: "last year", "October 2018", "the month"."""
+    """Read the containing period: "last year", "October 2018", "the month"."""
     index = reader.skip(position, Tag.THE, limit=1)
     if reader.at(index).get(Tag.UNIT) in (Unit.MONTH, Unit.YEAR, Unit.WEEK) and not reader.has(index + 1, Tag.RELATIVE):
         year = reader.year(index + 1)
@@ -86,7 +86,7 @@ def _outer(reader: Reader, position: int) -> tuple[Span, int] | None:
 
 
 def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, outer: Span) -> Span | None:
-    """Return the *nth* weekday, or *many* of *unit* from the *nth* on, inside *outer*; None when there is none.
+    """Return the *nth* weekday, or *many* of *unit* from the *nth* on, inside *outer*; None if there is none.
 
     A negative *nth* counts from the end.
     """
@@ -113,7 +113,7 @@ def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, oute
     if unit is Unit.WEEKEND:
         saturday = nth_inside(nth, 1, _SATURDAY, None, outer)
         return unit_span(saturday.start, Unit.WEEKEND) if saturday and saturday.start else None
-    if unit is Unit.WEEK:  # the first week is the one that holds the period's first Thursday, as in ISO 8601
+    if unit is Unit.WEEK:  # the first week is the one with the period's first Thursday, as in ISO 8601
         monday = unit_start(start, Unit.WEEK)
         base = monday if start.weekday() <= 3 else monday + dt.timedelta(days=7)
         last_monday = unit_start(end - dt.timedelta(days=1), Unit.WEEK)
@@ -129,14 +129,14 @@ def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, oute
 
 
 def _many_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, outer: Span) -> Span | None:
-    """Return from the first to the last of "the first two Mondays of October", "the last three weekends of 2025"."""
+    """Return the span from the first to the last of "the first two Mondays of October", "the last three weekends of 2025"."""
     numbers = (nth, nth + many - 1) if nth > 0 else (nth - many + 1, nth)
     first, last = (nth_inside(number, 1, weekday, unit, outer) for number in numbers)
     return Span(first.start, last.end, last.grain) if first and last else None
 
 
 def nth_behind(reader: Reader, result: Found) -> Found:
-    """Narrow a period by what follows it: "5月の第一月曜日"; returns *result* itself where nothing does."""
+    """Narrow a period by the words after it: "5月の第一月曜日"; return *result* itself if there are none."""
     start = reader.skip(result.after, Tag.OF, limit=1)
     nth, index = which(reader, start)
     if nth is None:

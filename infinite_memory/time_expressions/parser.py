@@ -1,4 +1,4 @@
-"""What all rules of the grammar share: looking at lexemes, reading numbers and years."""
+"""What all rules of the grammar share: access to lexemes, and parsing of numbers and years."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GLUING = frozenset(".:/,")
 
 
 class Number(NamedTuple):
-    """A number in digits or words. ``digits`` is 0 for words; *after* is the place behind it."""
+    """A number in digits or words. ``digits`` is 0 for words; *after* is the position after it."""
 
     value: int
     after: int
@@ -25,7 +25,7 @@ class Number(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a rule has read up to *after*. Unless *strong*, it counts only with support around it."""
+    """The result of a rule, which ends at *after*. Unless *strong*, it needs support around it."""
 
     node: Date | Span
     after: int
@@ -33,10 +33,10 @@ class Found:
 
 
 class Reader:
-    """A cursor-free view of the lexemes: every rule takes a position and gives the position behind what it read.
+    """A view of the lexemes without a cursor: every rule takes a position and returns the position after what it read.
 
-    *now* is naive local wall time, *instant* the same moment in UTC. *lone* says that the whole text is
-    taken to be a time, so that bare numbers may be days. *country* is where it is said, as far as holidays depend on it.
+    *now* is naive local wall time, *instant* the same moment in UTC. *lone* means that the whole text is
+    assumed to be a time, so that bare numbers may be days. *country* is the user's, for holidays that depend on it.
     """
 
     def __init__(
@@ -61,24 +61,24 @@ class Reader:
         self._numbers: dict[int, Number | None] = {}
         self._days: dict[int, Found | None] = {}
         self._periods: dict[int, Found | None] = {}
-        self.durations: dict[int, Any] = {}  # what `duration` read at a place
+        self.durations: dict[int, Any] = {}  # results of `duration` by position
 
     def settled(self, result: Found) -> Span | None:
-        """Return the stretch that *result* means."""
+        """Return the span of *result*."""
         return result.node if isinstance(result.node, Span) else settle(result.node, self.now)
 
     def wall(self, instant: dt.datetime, zone: dt.tzinfo | None) -> dt.datetime:
-        """Return *instant*, wall time in *zone*, as wall time of the reader; None is the reader's own."""
+        """Return *instant*, wall time in *zone*, as the reader's wall time; None is the reader's own zone."""
         if zone is None or self.zone is None:
             return instant
         return instant.replace(tzinfo=zone).astimezone(self.zone).replace(tzinfo=None)
 
     def period(self, position: int) -> Found | None:
-        """Read any one stretch of time at *position*; the grammar provides it, rules that nest call it."""
+        """Read any one span at *position*; implemented by the grammar, called by rules that nest."""
         raise NotImplementedError
 
     def day(self, position: int) -> Found | None:
-        """Read a stretch of the calendar at *position*, without a time of the day; the grammar provides it."""
+        """Read a calendar span at *position*, without a clock time; implemented by the grammar."""
         raise NotImplementedError
 
     def at(self, position: int) -> Lexeme:
@@ -86,25 +86,25 @@ class Reader:
         return self.lexemes[position] if 0 <= position < len(self.lexemes) else _NOTHING
 
     def has(self, position: int, *tags: Tag) -> bool:
-        """True if the lexeme at *position* may mean one of *tags*."""
+        """True if the lexeme at *position* can mean one of *tags*."""
         return 0 <= position < len(self.lexemes) and self.lexemes[position].has(*tags)
 
     def skip(self, position: int, *tags: Tag, limit: int = 3) -> int:
-        """Step over at most *limit* lexemes that mean one of *tags*."""
+        """Skip at most *limit* lexemes that mean one of *tags*."""
         while limit and self.has(position, *tags):
             position, limit = position + 1, limit - 1
         return position
 
     def skip_sign(self, position: int, signs: str = ",") -> int:
-        """Step over one of *signs*."""
+        """Skip one of *signs*."""
         return position + 1 if self.at(position).folded and self.at(position).folded in signs else position
 
     def is_dash(self, position: int) -> bool:
-        """True if a dash stands at *position*."""
+        """True if a dash is at *position*."""
         return self.at(position).folded == "-"
 
     def is_over(self, position: int) -> bool:
-        """True if nothing but signs follows."""
+        """True if only punctuation follows."""
         return not any(char.isalnum() for lexeme in self.lexemes[position:] for char in lexeme.folded[:1])
 
     def number(self, position: int) -> Number | None:
@@ -136,7 +136,7 @@ class Reader:
         return not self.is_over(dot + 1) or self.has(dot - 2, Tag.THE, Tag.ON)  # a last dot may end the sentence
 
     def _is_part_of_longer(self, position: int) -> bool:
-        """True if the digits belong to a decimal, a clock or a numeric date."""
+        """True if the digits belong to a decimal, a clock time or a numeric date."""
         for sign, digit in ((position + 1, position + 2), (position - 1, position - 2)):
             other = self.at(digit)
             glued = self.at(max(sign, position)).glued and self.at(max(sign, digit)).glued
@@ -209,7 +209,7 @@ class Reader:
         return Number(total + pending, index)
 
     def count(self, position: int) -> tuple[int, int, bool] | None:
-        """Read how many: the number, the place behind, whether it is vague ("a few")."""
+        """Read a count: the number, the position after it, and whether it is vague ("a few")."""
         if (number := self.number(position)) and not number.ordinal:
             return number.value, number.after, False
         if self.has(position, Tag.VAGUE):
@@ -218,7 +218,7 @@ class Reader:
         return None
 
     def year(self, position: int, *, short: bool = False) -> tuple[int, int] | None:
-        """Read a year at *position*: four digits, words, or (*short*) two digits: the year and the place behind."""
+        """Read a year at *position*: four digits, words, or (*short*) two digits: the year and the position after it."""
         quoted = self.at(position).folded == "'"
         number = self.number(position + 1 if quoted else position)
         if number is None or number.ordinal:
@@ -234,11 +234,11 @@ class Reader:
         return None
 
     def _is_dated(self, number: Number) -> bool:
-        """Accept years far back where a month or a word for year stands beside them."""
+        """Accept distant years if a month or a word for year is beside them."""
         return FIRST_YEAR <= number.value <= LAST_YEAR and self.language.scriptless
 
     def full_year(self, two_digits: int) -> int:
-        """Complete a year of two digits: at most ten years ahead, else in the last century."""
+        """Expand a two-digit year: at most ten years ahead, else in the last century."""
         century = self.now.year // 100 * 100
         full = century + two_digits
         return full if full <= self.now.year + 10 else full - 100
@@ -249,7 +249,7 @@ _MAX_WORDS = 10  # of a number: "nineteen hundred and ninety-nine" has five
 
 
 def _add(current: int, value: int, started: bool) -> int | None:
-    """Extend a number in words: "twenty" and "four"; None where they do not go together."""
+    """Extend a number in words: "twenty" and "four"; None if they cannot be combined."""
     if not started:
         return value
     rest = current % 100

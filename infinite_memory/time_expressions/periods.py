@@ -1,4 +1,4 @@
-"""Rules for stretches of the calendar: "Q3", "last summer", "Christmas 2016", "the 90s", "week 27", "the week of July 23"."""
+"""Rules for calendar periods: "Q3", "last summer", "Christmas 2016", "the 90s", "week 27", "the week of July 23"."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def week_of(reader: Reader, position: int) -> Found | None:
 
 
 def iso_week(reader: Reader, position: int) -> Found | None:
-    """Read "2026-W45", "2026-W45-3" and, where something says that it is a time, "W45"."""
+    """Read "2026-W45", "2026-W45-3" and, if something indicates a time, "W45"."""
     read = reader.at(position).get(Tag.ISO_WEEK)
     if read is None:
         return None
@@ -257,7 +257,7 @@ def _week_holding(reader: Reader, position: int) -> Found | None:
 
 
 def weekend_of(reader: Reader, position: int) -> Found | None:
-    """Read "the weekend of March 3": the one that holds the day, or the next one after it."""
+    """Read "the weekend of March 3": the one that contains the day, or the next one."""
     index = reader.skip(position, Tag.THE, limit=1)
     if reader.at(index).get(Tag.UNIT) is not Unit.WEEKEND or not reader.has(index + 1, Tag.OF):
         return None

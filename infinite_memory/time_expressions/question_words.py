@@ -1,7 +1,7 @@
-"""What is left of a question once its time words are gone: a topic, or only the asking.
+"""The rest of a question without its time expression: a topic, or only question words.
 
 "What did we discuss last week" asks for everything of last week; "what did we decide about the budget last week" has a topic
-that can rank it. The difference is whether anything is left beside the words that people ask with.
+that can be ranked by. The difference is whether any word is left that is not a question word.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 
-# The words of asking, by language: question words, pronouns, auxiliaries, and the verbs and nouns of talking and remembering.
+# Words of questions, by language: question words, pronouns, auxiliaries, and the verbs and nouns of talking and remembering.
 _ASKING = {
     "en": """what which who when where how why did do does done doing was were is are am be been have has had having can could
         would will shall should may please i you we us me my our your they them he she it its this that these those there here
@@ -40,7 +40,7 @@ _ASKING = {
         coisas coisa algo diga mostra mostre lembra lembre discutimos falamos dissemos disse mencionei mencionamos
         aconteceu decidimos anotado guardado escrito notas memórias lembranças conversa conversas se""",
 }
-# Chinese and Japanese run together, so these are taken out of the text, longest first.
+# Chinese and Japanese have no spaces, so these are removed from the text, longest first.
 _ASKING_UNSPACED = """我们 我們 我 你 您 大家 什么 什麼 甚么 哪些 谁 誰 怎么 怎麼 为什么 讨论 討論 谈论 談論 谈 談 聊 说 說 讲
     講 提到 提 过 過 了 的 吗 嗎 呢 有 没有 沒有 做 发生 發生 决定 決定 记得 記得 记录 記錄 告诉 告訴 显示
     顯示 所有 一切 事情 事 内容 內容 是 在 关于 關於 和 与 請 请 私たち 私 僕 何 なに どれ どの どう なぜ 話
@@ -61,7 +61,7 @@ def _unspaced() -> re.Pattern[str]:
 
 
 def has_topic(rest: str) -> bool:
-    """True if *rest*, a question without its time words, names anything that could rank memories."""
+    """True if *rest*, a question without its time expression, contains anything to rank memories by."""
     for word in _WORD.findall(rest.casefold()):
         for run in _UNSPACED.findall(word):
             if _unspaced().sub("", run):

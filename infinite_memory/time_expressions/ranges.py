@@ -10,7 +10,7 @@ from infinite_memory.time_expressions.spans import Date, Span, between, first_da
 
 
 def around(reader: Reader, position: int) -> Found | None:
-    """Read "around Christmas": three days more on each side of a day, one unit more on each side of a longer stretch."""
+    """Read "around Christmas": three more days on each side of a day, one more unit on each side of a longer span."""
     if not reader.has(position, Tag.AROUND):
         return None
     result = reader.period(position + 1) or reader.period(reader.skip(position + 1, Tag.THE, limit=1))
@@ -33,7 +33,7 @@ def around(reader: Reader, position: int) -> Found | None:
 
 
 def from_to(reader: Reader, position: int) -> Found | None:
-    """Read "from A to B", "between A and B", "A - B", "A through B": both named ends are inside."""
+    """Read "from A to B", "between A and B", "A - B", "A through B": both ends are included."""
     opened = reader.has(position, Tag.FROM, Tag.BETWEEN, Tag.SINCE)
     between_words = reader.has(position, Tag.BETWEEN)
     index = reader.skip(position, Tag.FROM, Tag.BETWEEN, Tag.SINCE, Tag.OF, limit=3) if opened else position
@@ -50,7 +50,7 @@ def from_to(reader: Reader, position: int) -> Found | None:
     if reader.has(joined, Tag.NOW) and not reader.has(joined, Tag.DAY):
         last = Found(Span(reader.instant, reader.instant), last.after)
     if _is_clock_only(last) and not _is_clock_only(first):
-        return None  # the end is a time on the first one's day
+        return None  # the end is a time on the first end's day
     if not opened and not _match(reader, first, last):
         return None
     if (
@@ -71,7 +71,7 @@ def from_to(reader: Reader, position: int) -> Found | None:
 
 
 def _with_year_behind(reader: Reader, first: Found, last: Found) -> tuple[Found, Found]:
-    """Return both ends of "Nov 3 - 5, 2025" the year behind them."""
+    """Return both ends of "Nov 3 - 5, 2025" with the year after them."""
     node = first.node
     if not (is_bare(last) and isinstance(node, Date) and node.month is not None and node.year is None):
         return first, last
@@ -82,7 +82,7 @@ def _with_year_behind(reader: Reader, first: Found, last: Found) -> tuple[Found,
 
 
 def within_week(reader: Reader, position: int) -> Found | None:
-    """Read "last week between Tuesday and Thursday": two weekdays, counted in the week that is named before them."""
+    """Read "last week between Tuesday and Thursday": two weekdays in the preceding week."""
     week = reader.day(position)
     if week is None or not isinstance(week.node, Span) or week.node.grain is not Unit.WEEK:
         return None
@@ -105,7 +105,7 @@ def within_week(reader: Reader, position: int) -> Found | None:
 
 
 def neighbours(reader: Reader, position: int) -> Found | None:
-    """Read "yesterday and today", "January or February", "Monday and Tuesday of last week": two stretches that touch are one."""
+    """Read "yesterday and today", "January or February", "Monday and Tuesday of last week": two adjacent spans are merged."""
     first = reader.period(position)
     if first is None or not first.strong or not reader.has(first.after, Tag.AND, Tag.OR):
         return None
@@ -143,7 +143,7 @@ def _joined(reader: Reader, position: int, *, between_words: bool) -> int:
 
 
 def _end(reader: Reader, position: int, *, number: bool) -> Found | None:
-    """Read one end of a range: a stretch, "now", or a bare day or year that the other end completes."""
+    """Read one end of a range: a span, "now", or a bare day or year that the other end completes."""
     index = reader.skip(position, Tag.FROM, Tag.SINCE, limit=1)
     result = reader.period(index)
     if result is None:
@@ -177,7 +177,7 @@ def is_bare(result: Found) -> bool:
 
 
 def _match(reader: Reader, first: Found, last: Found) -> bool:
-    """True if two ends without "from" go together: of one grain, or one that lends the other what it lacks."""
+    """True if two ends without "from" belong together: of one grain, or one completes the other."""
     if isinstance(last.node, Span) and last.node.start == reader.instant:
         return first.strong or reader.lone
     if isinstance(first.node, Date) and isinstance(last.node, Date):
@@ -191,5 +191,5 @@ def _match(reader: Reader, first: Found, last: Found) -> bool:
             return dated.month is not None and dated.day is not None
         return first.node.grain == last.node.grain and (first.strong or last.strong)
     if isinstance(last.node, Date) and last.node.weekday is not None and reader.has(first.after - 1, Tag.WEEKDAY):
-        return first.strong  # "na semana passada de segunda a quarta": as plain as the weekday before it
+        return first.strong  # "na semana passada de segunda a quarta": as strong as the weekday before it
     return first.strong and last.strong

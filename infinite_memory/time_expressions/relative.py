@@ -1,6 +1,6 @@
-"""Rules for time that is named from now: "yesterday", "last week", "the past 3 months", "Tuesday of last week".
+"""Rules for times relative to now: "yesterday", "last week", "the past 3 months", "Tuesday of last week".
 
-"Last week" is a calendar week; "the last N" units are rolling: from the midnight N units back until now.
+"Last week" is a calendar week; "the last N" units are rolling: from the midnight N units ago until now.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def relative_unit(reader: Reader, position: int) -> Found | None:
 
 
 def _relative(reader: Reader, position: int) -> tuple[int | None, int]:
-    """Read one or more relative words ("this past", "上上"): how far they lead, and the place behind."""
+    """Read one or more relative words ("this past", "上上"): their offset, and the position after them."""
     index, back = position, 0
     while reader.has(index, Tag.RELATIVE) and index - position < 3:
         back += int(reader.at(index).get(Tag.RELATIVE))
@@ -112,7 +112,7 @@ _SOME_HOURS = 4
 
 
 def _uncounted(reader: Reader, unit_at: int, relative_at: int, after: int) -> Found | None:
-    """Read "in den letzten Wochen", "ces derniers mois", "en estos días": how many is not said."""
+    """Read "in den letzten Wochen", "ces derniers mois", "en estos días": a plural without a number."""
     word, unit = reader.at(unit_at), reader.at(unit_at).get(Tag.UNIT)
     relative = reader.at(relative_at)
     is_plural = word.get(Tag.PLURAL) == (Tag.UNIT, unit) or relative.get(Tag.PLURAL) == (Tag.RELATIVE, -1)
@@ -195,7 +195,7 @@ def _relative_weekday(reader: Reader, position: int, back: int, index: int, afte
 
 
 def _relative_month(reader: Reader, month: int, back: int, after: int) -> Found | None:
-    """ "Last September" is that of the year before, as the suites have it; "this August" the latest that has begun."""
+    """Return a relative month: "last September" is in the previous year, as in the suites; "this August" is the latest that has begun."""
     day = reader.number(after)
     if day and 1 <= day.value <= 31 and day.digits <= 2:
         date = Date(reader.now.year + back if back else None, month, day.value)
@@ -227,7 +227,7 @@ def weekday_of_relative_week(reader: Reader, position: int) -> Found | None:
 
 
 def in_relative_year(reader: Reader, position: int) -> Found | None:
-    """Read "last year's May", "去年5月", "今年第一季度": a year word, then a date that lacks its year."""
+    """Read "last year's May", "去年5月", "今年第一季度": a word for a year, then a date without a year."""
     back, index = _relative(reader, position)
     if back is not None and reader.at(index).get(Tag.UNIT) is Unit.YEAR:
         index += 1
@@ -248,7 +248,7 @@ _DATED = (marked_date, day_and_month, month_and_day, quarter, season, holiday_da
 
 
 def in_year_ago(reader: Reader, position: int) -> Found | None:
-    """Read "March two years ago", "vor zwei Jahren im März", "两年前的三月": a date that lacks its year, and years ago."""
+    """Read "March two years ago", "vor zwei Jahren im März", "两年前的三月": a date without a year, and years ago."""
     years = _years_ago(reader, position)
     if years is None:
         result = longest(reader, position, _DATED)
@@ -265,7 +265,7 @@ def in_year_ago(reader: Reader, position: int) -> Found | None:
 
 
 def _years_ago(reader: Reader, position: int) -> tuple[int, int] | None:
-    """Read "two years ago": the calendar year and the place behind."""
+    """Read "two years ago": the calendar year and the position after it."""
     read = ago(reader, position)
     span = read.node if read else None
     if read is None or not isinstance(span, Span) or span.start is None or span.grain is not Unit.YEAR:
@@ -278,7 +278,7 @@ _UNITS_OF_EDGES = {"月": Unit.MONTH, "年": Unit.YEAR}
 
 
 def edge_of_unit(reader: Reader, position: int) -> Found | None:
-    """Read "上个月底", "先月末", "本月初": the unit is the first sign of the word for the edge."""
+    """Read "上个月底", "先月末", "本月初": the unit is the first character of the word for the edge."""
     back, index = _relative(reader, position)
     word = reader.at(index)
     unit = _UNITS_OF_EDGES.get(word.folded[:1]) if reader.language.scriptless and len(word.folded) > 1 else None

@@ -1,7 +1,7 @@
 """The same moment in another period: "this time last year", "um diese Zeit vor zwei Jahren", "去年同期", "on the same day last month".
 
-Nobody means the minute. Around a day a year or more from now it is a fortnight on either side, around one some months from now three
-days, around one some weeks from now a day, and around a moment some days from now an hour. "The same day" is that day.
+The minute is not meant. Around a day a year or more away the span is two weeks on either side, around one some months away three
+days, around one some weeks away a day, and around a moment some days away an hour. "The same day" is that day.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IN_MONTHS = (Unit.MONTH, Unit.QUARTER, Unit.FOUR_MONTHS, Unit.HALF_YEAR, Unit.Y
 
 
 def same_time(reader: Reader, position: int) -> Found | None:
-    """Read "this time last year", "this day two years ago": the word for the moment, then the period it is in."""
+    """Read "this time last year", "this day two years ago": the word for the moment, then its period."""
     word = reader.at(position)
     if not word.has(Tag.SAME, Tag.RELATIVE, Tag.DAY):
         return None
@@ -46,7 +46,7 @@ def same_time(reader: Reader, position: int) -> Found | None:
 
 
 def same_time_behind(reader: Reader, result: Found) -> Found:
-    """Narrow a period by "um diese Zeit", "同期" behind it; returns *result* itself where nothing does."""
+    """Narrow a period by "um diese Zeit", "同期" after it; return *result* itself if there is none."""
     index = result.after
     if not reader.has(index, Tag.SAME):
         index = index + 1 if reader.has(index, Tag.OF, Tag.IN, Tag.ON) else index
@@ -60,7 +60,7 @@ def same_time_behind(reader: Reader, result: Found) -> Found:
 
 
 def _moved(reader: Reader, span: Span, kind: str) -> Span | None:
-    """Return the stretch around now, moved into *span*; None if that is no unit of the calendar, or the one that is."""
+    """Return the span around now, moved into *span*; None if that is not a calendar unit, or the current one."""
     unit, start = span.grain, span.start
     if start is None or start.tzinfo is not None or unit < Unit.DAY or span != unit_span(start, unit):
         return None

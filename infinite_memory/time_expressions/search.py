@@ -1,4 +1,4 @@
-"""From a text to the one time it speaks of: which language, which words, and the range in UTC."""
+"""Search for the time in a text: its language, its words, and the range in UTC."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from infinite_memory.time_expressions.locales import LocaleHit
 
 _MAX_LONE = 24  # lexemes of a text that may be a time as a whole
-_MAX_STARTS = 40  # places where a time may begin; bounds the work on hostile text
+_MAX_STARTS = 40  # start positions that are tried; bounds the work on hostile text
 _MAX_STRANGE = 3  # lexemes of a time that may be a word or two of another language
 _MAX_STRANGE_LENGTH = 5  # letters
 _MIN_OTHERS = 2
 _KNOWN_SHARE = {
     False: 0.6,
     True: 0.3,
-}  # of the letters around it that make its language sure; English is told more easily
-_LIKELY = 0.75  # share of the best language's score that makes another worth trying
-_PROSE = 20  # characters of a text for each letter of its known words, beyond which it is in none of the languages
+}  # of the letters around it that identify its language; English is easier to identify
+_LIKELY = 0.75  # share of the best language's score above which another is tried
+_PROSE = 20  # characters of a text for each letter of its known words, above which it is in none of the languages
 _MAX_GUESSES = 2  # languages tried for such a text
 _LEADING = (Tag.IN, Tag.ON, Tag.OF, Tag.THE, Tag.FROM, Tag.AND)
 _STARTS_NOTHING = {Tag.COMMON, Tag.WEAK, Tag.LABEL, Tag.AND, Tag.OR, Tag.OF, Tag.COUNTER}
@@ -51,7 +51,7 @@ _FISCAL_YEAR = re.compile(r"\d{2,4}年度(?:末|前半|後半|[上下]期)?\W*")
 
 
 class Result(NamedTuple):
-    """The range, the words that named it, and the text without them."""
+    """The range, the words of the expression, and the text without them."""
 
     span: TimeRange
     words: str
@@ -65,7 +65,7 @@ class _Hit(NamedTuple):
     first: int
     after: int
     anchored: bool = False
-    others: tuple[tuple[int, int], ...] = ()  # lexemes of further times in the text
+    others: tuple[tuple[int, int], ...] = ()  # lexemes of other times in the text
 
 
 def search(text: str, now: dt.datetime, zone: ZoneInfo, language: str | None, *, whole: bool = False) -> Result | None:
@@ -88,7 +88,7 @@ def search(text: str, now: dt.datetime, zone: ZoneInfo, language: str | None, *,
             if hit and language is None and _is_stranger(text, lexemes, hit, code):
                 continue
             results = _result(text, lexemes, hit, zone) if hit else None
-        except (OverflowError, ValueError):  # beyond the years 1 to 9999: no memory lies there
+        except (OverflowError, ValueError):  # outside the years 1 to 9999: no memory is there
             continue
         if results and (best is None or len(results.words) > len(best.words)):
             best = results
@@ -102,7 +102,7 @@ def search(text: str, now: dt.datetime, zone: ZoneInfo, language: str | None, *,
 
 
 def _is_bounded(lexemes: list[Lexeme], hit: _Hit) -> bool:
-    """True if a bare number beside a day begins or ends at it: "until 5 yesterday" is not all of yesterday."""
+    """True if a bare number beside a day is a bound of the range: "until 5 yesterday" is not all of yesterday."""
     if hit.span.grain < Unit.DAY or hit.span.start is None:
         return False
     for opener, number, edge in (
@@ -119,14 +119,14 @@ def _is_bounded(lexemes: list[Lexeme], hit: _Hit) -> bool:
 
 
 def _is_stranger(text: str, lexemes: list[Lexeme], hit: _Hit, code: str) -> bool:
-    """True if a short time stands in a text of another language: "mai" is May in German, and "more" in Romanian.
+    """True if a short time is in a text of another language: "mai" is May in German, and "more" in Romanian.
 
-    The language is asked for only where few words of the text are known, so that questions in our languages need no model.
+    The language is detected only if few words of the text are known, so that questions in our languages need no model.
     """
     if hit.after - hit.first > (1 if code == "en" else _MAX_STRANGE) or lexicon(code).language.scriptless:
         return False
     if max(len(lexeme.folded) for lexeme in lexemes[hit.first : hit.after]) > _MAX_STRANGE_LENGTH:
-        return False  # "gestern" is no word of another language
+        return False  # "gestern" is not a word of any other language
     others = [
         lexeme for index, lexeme in enumerate(lexemes) if not hit.first <= index < hit.after and lexeme.folded.isalpha()
     ]
@@ -153,7 +153,7 @@ def _read_phrase(text: str, now: dt.datetime, zone: ZoneInfo) -> Result | None:
 def _located(
     read: Callable[[str, dt.datetime, dt.datetime], LocaleHit | None], text: str, now: dt.datetime, zone: ZoneInfo
 ) -> Result | None:
-    """Return what *read* finds in *text*, in UTC."""
+    """Return the result of *read* for *text*, in UTC."""
     try:
         hit = read(text, now.astimezone(zone).replace(tzinfo=None), now.astimezone(dt.UTC))
         span = _range(hit.span, zone) if hit else None
@@ -166,7 +166,7 @@ def _located(
 
 
 def find_unsettled(text: str, zone: ZoneInfo) -> tuple[str, ...]:
-    """Return the holidays that *text* names whose day is not known, for it is another from place to place."""
+    """Return the holidays in *text* whose date is unknown because it depends on the place."""
     text = text if text.isascii() else normalize("NFC", text)
     tokens = tokenize(text)
     country = get_country(zone.key)
@@ -182,9 +182,9 @@ def find_unsettled(text: str, zone: ZoneInfo) -> tuple[str, ...]:
 
 
 def likely_languages(tokens: list[Token], zone: ZoneInfo | None = None) -> list[str]:
-    """Order the languages worth trying, by script and by how many words of the text each knows.
+    """Order the languages to try, by script and by how many words of the text each knows.
 
-    Without kana a text may be either of two; Japanese comes first in Japan, and where a fiscal year is all that is said.
+    Without kana a text may be in either of two; Japanese comes first in Japan, and if the text is only a fiscal year.
     """
     signs = {character for token in tokens for character in token.folded if not character.isascii()}
     if any(_KANA[0] <= sign <= _KANA[1] for sign in signs):
@@ -194,7 +194,7 @@ def likely_languages(tokens: list[Token], zone: ZoneInfo | None = None) -> list[
         return ["ja", "zh"] if is_japanese else ["zh", "ja"]
     scores: list[tuple[int, int, str]] = []
     folded = [token.folded for token in tokens[:200]]
-    endings = {  # of ordinals: the "er" of "1er mai" is no word of German
+    endings = {  # of ordinals: the "er" of "1er mai" is not a German word
         index
         for index, token in enumerate(tokens[:200])
         if token.glued and token.folded in ANY_ENDING and tokens[index - 1].folded.isdecimal()
@@ -211,7 +211,7 @@ def likely_languages(tokens: list[Token], zone: ZoneInfo | None = None) -> list[
     if len(scores) > 1 and scores[0][0] == scores[1][0] < 0:
         scores.sort(key=lambda score: (score[0], -_count_weekdays(folded, score[2]), score[1]))
     if not scores[0][0]:
-        return ["en", "de"]  # no word is known: figures, month first or day first
+        return ["en", "de"]  # no known word: digits, month first or day first
     best = -scores[0][0]
     likely = [code for score, _, code in scores if -score >= best * _LIKELY]
     is_prose = best * _PROSE >= tokens[-1].end
@@ -219,14 +219,14 @@ def likely_languages(tokens: list[Token], zone: ZoneInfo | None = None) -> list[
 
 
 def _is_fiscal_year(tokens: list[Token]) -> bool:
-    """True if "2024年度" or a part of it is all of the text."""
+    """True if the text consists of "2024年度" or a part of it."""
     if len(tokens) > _MAX_FISCAL:
         return False
     return _FISCAL_YEAR.fullmatch("".join([token.folded for token in tokens])) is not None
 
 
 def _count_weekdays(folded: list[str], code: str) -> int:
-    """Count the names of weekdays: "de segunda a sexta" is Monday to Friday in Portuguese, and hardly days of a month in Spanish."""
+    """Count the names of weekdays: "de segunda a sexta" is Monday to Friday in Portuguese, and rarely days of a month in Spanish."""
     existing = lexicon(code)
     return sum(Tag.WEEKDAY in existing.match(folded, index)[1] for index in range(len(folded)))
 
@@ -243,7 +243,7 @@ def _find(lexemes: list[Lexeme], code: str, now: dt.datetime, zone: ZoneInfo) ->
 
 
 def _find_lone(grammar: Grammar) -> _Hit | None:
-    """Take the whole text to be a time; signs around it and a leading preposition do not count."""
+    """Parse the whole text as a time; punctuation around it and a leading preposition are ignored."""
     start = 0
     while (
         start < len(grammar.lexemes) and not grammar.at(start).folded[:1].isalnum() and grammar.at(start).folded != "'"
@@ -265,14 +265,14 @@ def _find_lone(grammar: Grammar) -> _Hit | None:
 
 
 def _is_thing(grammar: Grammar, start: int) -> bool:
-    """True if an article makes a thing of a word that may be a time: "the sun", "the march"."""
+    """True if an article makes a possible time a thing: "the sun", "the march"."""
     index = start if grammar.has(start, Tag.THE) else start - 1
     word = grammar.at(index + 1)
     return grammar.has(index, Tag.THE) and word.has(Tag.WEAK) and word.has(Tag.WEEKDAY, Tag.MONTH)
 
 
 def _is_number(grammar: Grammar, start: int, result: Found) -> bool:
-    """True if a day of the month is all that was found, in digits or words: "12" is no time, "the 12th" is one."""
+    """True if only a day of the month was found, in digits or words: "12" is not a time, "the 12th" is one."""
     number = grammar.number(start)
     return (
         number is not None
@@ -284,12 +284,12 @@ def _is_number(grammar: Grammar, start: int, result: Found) -> bool:
 
 
 def _is_counted(grammar: Grammar, index: int) -> bool:
-    """True if a unit belongs to digits that were no count of it: "40000000 days ago" is not "days ago"."""
+    """True if a unit belongs to digits that were not parsed as its count: "40000000 days ago" is not "days ago"."""
     return grammar.has(index, Tag.UNIT) and grammar.at(index - 1).folded.isdigit()
 
 
 def _find_inside(grammar: Grammar) -> _Hit | None:
-    """Look for the time inside a sentence: the longest that needs no support or has it, the first of equals."""
+    """Find the time inside a sentence: the longest that needs no support or has it, the first one on a tie."""
     best: _Hit | None = None
     places: list[tuple[int, int]] = []
     index = 0
@@ -341,14 +341,14 @@ def _range(span: Span, zone: ZoneInfo) -> TimeRange:
 
 
 def _in_utc(instant: dt.datetime | None, zone: ZoneInfo) -> dt.datetime | None:
-    """Turn local wall time to UTC; a wall time that the clock skips is the moment of the change."""
+    """Convert local wall time to UTC; a wall time that the clock skips is the moment of the change."""
     if instant is None:
         return None
     return (instant if instant.tzinfo else instant.replace(tzinfo=zone)).astimezone(dt.UTC)
 
 
 def _tidy(before: str, after: str) -> str:
-    """Join what stood around the time words, without doubled blanks or signs left alone."""
+    """Join the text around the time words, without double spaces or orphaned punctuation."""
     before, after = before.strip(), after.strip()
     if not before or before[-1] in _JOINTS:
         after = after.lstrip(_JOINTS + " ")

@@ -1,7 +1,7 @@
-"""Several of what comes again: "the last two Mondays", "les deux derniers étés", "过去两个冬天", "the last three Christmases".
+"""Several recurring periods: "the last two Mondays", "les deux derniers étés", "过去两个冬天", "the last three Christmases".
 
-They are read as one stretch, from the first of them to the end of the last. A season or month that goes on still is not one of the
-last ones, as "last summer", said in July, is that of the year before.
+They become one span, from the start of the first to the end of the last. A season or month that has not ended is not one of the
+last ones, as "last summer", said in July, is in the previous year.
 """
 
 from __future__ import annotations

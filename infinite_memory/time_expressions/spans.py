@@ -1,7 +1,7 @@
-"""Calendar arithmetic in local wall time: what a stretch is, and which stretch a half-named date means.
+"""Calendar arithmetic in local wall time: spans, and the span of a partial date.
 
-Everything here is naive local time; `find_time` turns it to UTC once, at the end, so that a day has 23 or 25 hours where the
-clocks change. Only stretches counted in hours, minutes or seconds from now are absolute, and marked so by being aware.
+Everything here is naive local time; `find_time` converts it to UTC once, at the end, so that a day has 23 or 25 hours when the
+clocks change. Only spans counted in hours, minutes or seconds from now are absolute, which is marked by aware datetimes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from infinite_memory.time_expressions.holidays import count_days, holiday
 from infinite_memory.time_expressions.lexicon import Unit
 
-FIRST_YEAR, LAST_YEAR = 1000, 2999  # numbers of four digits that may be years
+FIRST_YEAR, LAST_YEAR = 1000, 2999  # four-digit numbers that may be years
 _YEARS_BACK = 12
 """A 29 February is at most eight years back; a weekday and day of the month together recur within eleven."""
 
@@ -22,7 +22,7 @@ _MONTHS_BACK = 12 * _YEARS_BACK
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch with known ends, ``start <= t < end``. None is an open end. *grain* is the unit that was named."""
+    """A span ``start <= t < end``. None is an open end. *grain* is the unit that was named."""
 
     start: dt.datetime | None
     end: dt.datetime | None
@@ -31,10 +31,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A date of which only some parts are named; the missing ones are found by `settle`.
+    """A partial date; `settle` fills in the missing parts.
 
-    ``months`` is the width where no day is named (3 for a quarter or season). ``day_first`` is the order in which a
-    numeric date was read, and ``swapped`` its other reading (month, day), where there is one.
+    ``months`` is the width if no day is given (3 for a quarter or season). ``day_first`` is the order in which a
+    numeric date was parsed, and ``swapped`` its other reading (month, day), if there is one.
     """
 
     year: int | None = None
@@ -50,7 +50,7 @@ class Date:
 
     @property
     def grain(self) -> Unit:
-        """The unit that this date names."""
+        """The unit of this date."""
         if self.day is not None or self.weekday is not None or self.holiday:
             return Unit.DAY
         if self.week is not None:
@@ -66,7 +66,7 @@ def midnight(day: dt.date) -> dt.datetime:
 
 
 def add_months(day: dt.datetime, months: int) -> dt.datetime:
-    """Move by calendar months; a day that the month lacks becomes its last."""
+    """Add calendar months; a day that the month does not have becomes its last."""
     count = day.year * 12 + day.month - 1 + months
     year, month = count // 12, count % 12 + 1
     return day.replace(year=year, month=month, day=min(day.day, calendar.monthrange(year, month)[1]))
@@ -86,7 +86,7 @@ _SECONDS = {Unit.SECOND: 1, Unit.MINUTE: 60, Unit.HOUR: 3600}
 
 
 def shift(instant: dt.datetime, unit: Unit, count: int) -> dt.datetime:
-    """Move by *count* units; raises OverflowError or ValueError outside the years 1 to 9999."""
+    """Add *count* units; raises OverflowError or ValueError outside the years 1 to 9999."""
     if unit in _MONTHS:
         return add_months(instant, _MONTHS[unit] * count)
     if unit in _DAYS:
@@ -98,7 +98,7 @@ _MONTH_DAYS = 30
 
 
 def half_width(count: int, unit: Unit) -> dt.timedelta:
-    """Return half of a length of time, a month taken for thirty days; a minute at least."""
+    """Return half of a length, with months of thirty days; at least a minute."""
     if unit in _MONTHS:
         return dt.timedelta(days=count * _MONTHS[unit] * _MONTH_DAYS / 2)
     seconds = _DAYS[unit] * 86400 if unit in _DAYS else _SECONDS[unit]
@@ -106,7 +106,7 @@ def half_width(count: int, unit: Unit) -> dt.timedelta:
 
 
 def unit_start(instant: dt.datetime, unit: Unit) -> dt.datetime:
-    """Find the start of the calendar unit that holds *instant*; weeks start on Monday, weekends on Saturday."""
+    """Return the start of the calendar unit that contains *instant*; weeks start on Monday, weekends on Saturday."""
     day = instant.replace(hour=0, minute=0, second=0, microsecond=0)
     if unit is Unit.HOUR:
         return instant.replace(minute=0, second=0, microsecond=0)
@@ -128,25 +128,25 @@ def unit_start(instant: dt.datetime, unit: Unit) -> dt.datetime:
 
 
 def unit_span(instant: dt.datetime, unit: Unit, count: int = 0) -> Span:
-    """Return the calendar unit that is *count* units from the one that holds *instant*."""
+    """Return the calendar unit *count* units from the one that contains *instant*."""
     start = shift(unit_start(instant, unit), unit, count)
     end = start + dt.timedelta(days=2) if unit is Unit.WEEKEND else shift(start, unit, 1)
     return Span(start, end, unit)
 
 
 def weekday_of_week(now: dt.datetime, weekday: int, back: int) -> Span:
-    """Return a weekday of the calendar week that is *back* weeks from this one."""
+    """Return a weekday of the calendar week *back* weeks from the current one."""
     day = unit_start(now, Unit.WEEK) + dt.timedelta(days=7 * back + weekday)
     return unit_span(day, Unit.DAY)
 
 
 def latest_weekend(wall: dt.datetime) -> Span:
-    """Return the weekend that is, or else the last one: past first."""
+    """Return the current weekend, or else the last one: the past is preferred."""
     return unit_span(wall, Unit.WEEKEND, 0 if wall.weekday() >= 5 else -1)
 
 
 def week_of_year(year: int, week: int) -> dt.datetime | None:
-    """Find the Monday of ISO *week* of *year*; None if the year has no such week."""
+    """Return the Monday of ISO *week* of *year*; None if the year has no such week."""
     try:
         return midnight(dt.date.fromisocalendar(year, week, 1))
     except ValueError:
@@ -154,7 +154,7 @@ def week_of_year(year: int, week: int) -> dt.datetime | None:
 
 
 def _start_in(date: Date, year: int) -> dt.datetime | None:
-    """Find where *date* starts in *year*, for dates that recur yearly."""
+    """Return where *date* starts in *year*, for dates that recur yearly."""
     if date.holiday:
         day = holiday(date.holiday, year)
         return midnight(day) if day else None
@@ -182,7 +182,7 @@ def _span(date: Date, start: dt.datetime) -> Span:
 def settle(
     date: Date, now: dt.datetime, *, floor: dt.datetime | None = None, ceiling: dt.datetime | None = None
 ) -> Span | None:
-    """Find the stretch that *date* means.
+    """Return the span of *date*.
 
     Without bounds it is the most recent one that has begun. With *floor* it is the first one that starts there or later; with
     *ceiling* the last one that starts there or before. None if there is no such day (30 February).
@@ -242,9 +242,9 @@ def _weekly(date: Date, now: dt.datetime, floor: dt.datetime | None, ceiling: dt
 
 
 def between(first: Date | Span, last: Date | Span, now: dt.datetime) -> Span | None:
-    """Join two ends into one stretch that holds both, each lending the other the parts it lacks.
+    """Return the span from one end to the other, including both, each completing the other's missing parts.
 
-    "5 to 16 August" lends the month forwards, "from Aug 5 to 16" backwards; "Nov-Feb 2017" starts in 2016.
+    "5 to 16 August" takes the start's month from the end, "from Aug 5 to 16" the end's from the start; "Nov-Feb 2017" starts in 2016.
     """
     first, last = _lend(first, last)
     if isinstance(first, Date) and isinstance(last, Date) and first.year is None and last.year is not None:

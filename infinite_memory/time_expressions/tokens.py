@@ -1,7 +1,7 @@
-"""Text into tokens: runs of letters, runs of digits, single signs, each with its place in the text.
+"""Tokenization: runs of letters, runs of digits, single punctuation characters, each with its position in the text.
 
-Case, width and Latin accents are folded one character at a time, so that a place in the folded text is a place in the
-text. Linear in the text, which is cut at `EXAMINED` characters.
+Case, width and Latin accents are folded one character at a time, so that positions in the folded text are positions in the
+text. Linear in the text, which is truncated to `EXAMINED` characters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from infinite_memory.normalization import normalize
 
 EXAMINED = 1000
-"""Characters of a text that are looked at: a question is shorter, and the cost stays bounded (50 ms at the very worst)."""
+"""Maximum number of characters that are read: questions are shorter, and the cost is bounded (50 ms at the very worst)."""
 
 _FRACTIONS = "\u00bc-\u00be\u2150-\u215e"
 _RUNS = re.compile(rf"[^\W\d_{_FRACTIONS}]+|\d+|\S")
@@ -25,7 +25,7 @@ _SIGNS = _APOSTROPHES | _DASHES | {"\u3001": ",", "\u3002": ".", "º": "o", "ª"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: its folded text and ``text[start:end]`` where it stood; *glued* if no blank precedes it."""
+    """One token: its folded text and its position ``text[start:end]``; *glued* if no space precedes it."""
 
     folded: str
     start: int
@@ -39,19 +39,19 @@ def _fold_character(character: str) -> str:
     if character in _SIGNS:
         return _SIGNS[character]
     if unicodedata.decomposition(character).startswith("<fraction>"):
-        return character  # NFKC would write the digits of "1½" together
+        return character  # NFKC would join the digits of "1½"
     wide = normalize("NFKC", character).casefold()
     bare = normalize("NFD", wide)
     return "".join(letter for letter in bare if not unicodedata.combining(letter)) if bare[:1].isascii() else wide
 
 
 def is_unspaced(character: str) -> bool:
-    """True if *character* belongs to a script that puts no blanks between words (Han, Kana)."""
+    """True if *character* belongs to a script without spaces between words (Han, Kana)."""
     return "\u3005" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff"
 
 
 def tokenize(text: str) -> list[Token]:
-    """Cut the first `EXAMINED` characters of *text* into tokens; *text* should be in NFC."""
+    """Split the first `EXAMINED` characters of *text* into tokens; *text* should be in NFC."""
     examined = text[:EXAMINED]
     if examined.isascii():
         folded, places = examined.lower(), None
@@ -75,5 +75,5 @@ def tokenize(text: str) -> list[Token]:
 
 
 def folded_words(words: str) -> tuple[str, ...]:
-    """Fold an entry of a table to the tokens it consists of."""
+    """Fold an entry of a table to its tokens."""
     return tuple(token.folded for token in tokenize(normalize("NFC", words)))

@@ -1,4 +1,4 @@
-"""What looks like a time in a text and was not read: it is told, so that nobody takes a part for the whole."""
+"""Parts of a text that look like a time and were not parsed: they are reported, so that a partial result is not taken for the whole."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ _QUANTITIES = (Tag.NUMBER, Tag.VAGUE, Tag.RELATIVE, Tag.HALF)
 
 
 def unread_parts(text: str, lexemes: list[Lexeme], first: int, after: int, times: Mapping[int, int]) -> tuple[str, ...]:
-    """Return what looks like a time in *text* outside the lexemes from *first* to before *after*, a few parts at most.
+    """Return the parts of *text* that look like a time outside the lexemes from *first* to before *after*, a few at most.
 
-    *times* are the places where the grammar reads a time, with the place behind each.
+    *times* maps the positions at which the grammar reads a time to the positions after them.
     """
     parts: list[str] = []
     index = 0

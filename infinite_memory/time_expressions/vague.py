@@ -1,4 +1,4 @@
-"""What words without edges are taken to mean: "recently", "the other day", "a while ago", "over the holidays"."""
+"""Ranges of vague expressions: "recently", "the other day", "a while ago", "over the holidays"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from infinite_memory.time_expressions.spans import Span, add_months, unit_start
 
 
 def feeling(reader: Reader, position: int) -> Found | None:
-    """Read words without edges: "recently", "the other day". What each means is in `feeling_span`."""
+    """Read a vague expression: "recently", "the other day". `feeling_span` defines their ranges."""
     opened = reader.has(position, Tag.AGO_OPENS) and reader.has(position + 1, Tag.FEELING)
     position = position + 1 if opened else position
     word = reader.at(position)
@@ -21,7 +21,7 @@ def feeling(reader: Reader, position: int) -> Found | None:
 
 
 def feeling_span(key: str, wall: dt.datetime, instant: dt.datetime) -> Span | None:
-    """Return the stretch that a vague word is taken to mean: rather too wide than too narrow, for ranking follows."""
+    """Return the span of a vague word: too wide rather than too narrow, as results are ranked."""
     today = unit_start(wall, Unit.DAY)
     week = dt.timedelta(days=7)
     if key == "just_now":

@@ -12,5 +12,5 @@ CODES = ("en", "de", "fr", "es", "pt", "zh", "ja")
 
 @cache
 def lexicon(code: str) -> Lexicon:
-    """Compile the table of the language *code* when it is first used."""
+    """Compile the table of the language *code* on first use."""
     return Lexicon(import_module(f"{__name__}.{code}").TABLE)

@@ -1,4 +1,4 @@
-"""What keeps everyday words from being read as times, by language."""
+"""Words that are not times without support, by language."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ AMBIGUOUS = {
     "ru": frozenset({"среда", "марта"}),  # surroundings, a woman's name
     "tr": frozenset({"pazar"}),  # market
 }
-"""Names and words that mean something else more often; measured on texts without times. Alone they are times all the same."""
+"""Names and words that usually mean something else; measured on texts without times. As the whole text they are still times."""
 
 ORDINAL_WEEKDAYS = frozenset({"vi", "he", "el"})
-"""Where the weekdays are ordinals ("thứ hai" is Monday, and the second of anything): they need a date or a week beside them."""
+"""Languages whose weekdays are ordinals ("thứ hai" is Monday, and the second of anything): they need a date or a week beside them."""
 
 NOT_ALONE = frozenset({"leo", "sutra", "mot", "ani", "meja", "از", "باز"})
-"""Words that are a text of their own more often as something else: names, words of other languages."""
+"""Words that, as a whole text, are usually something else: names, words of other languages."""
 
 _EDGE_TABLE = """
     nl: sinds vanaf tot voor na tussen
@@ -68,7 +68,7 @@ EDGES = {
     for line in _EDGE_TABLE.strip().splitlines()
     if line.strip()
 }
-"""Words for since, until, before, after and between, as they stand beside a time."""
+"""Words for since, until, before, after and between, in their position next to a time."""
 
 _HALF_TABLE = """
     nl: half halve anderhalf anderhalve
@@ -113,20 +113,20 @@ HALVES = {
     for line in _HALF_TABLE.strip().splitlines()
     if line.strip()
 }
-"""Words for half, as they stand before a unit and behind "and"; with a dash, directly behind the unit."""
+"""Words for half, before a unit and after "and"; with a dash, directly after the unit."""
 
 DASHES = frozenset("-–—")
 
 
 def is_edge(hit: Hit, language: str) -> bool:
-    """True if a word for since, until, before or after stands beside the time: half of what was said is not the whole."""
+    """True if a word for since, until, before or after is beside the time: an open range must not be reduced to its bound."""
     edges = EDGES.get(language, frozenset())
     before, after = hit.before.split()[-1:], hit.after.split()[:1]
     return bool(edges.intersection(before) or edges.intersection(after))
 
 
 def is_halved(hit: Hit, language: str) -> bool:
-    """True if a word for half belongs to a count of units and was not read: "před hodinou a půl" is no hour ago."""
+    """True if a word for half belongs to a count of units and was not parsed: "před hodinou a půl" is not an hour ago."""
     is_clock = hit.span.grain <= Unit.HOUR and hit.span.start is not None and hit.span.start.tzinfo is None
     if len(hit.words) < 2 or is_clock:
         return False

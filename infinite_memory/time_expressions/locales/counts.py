@@ -1,6 +1,6 @@
-"""Counts of units in words: what belongs to one, and those in several parts ("1 hour 20 minutes ago").
+"""Counts of units in words: what belongs to a count, and counts with several parts ("1 hour 20 minutes ago").
 
-A part is never read as the whole: "one day ago" is not what "twenty-one days ago" says.
+A part is never taken for the whole: "one day ago" is not what "twenty-one days ago" means.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from infinite_memory.time_expressions.locales.matching import Matcher
 _MAX_COUNT = 10_000
 _MAX_PARTS = 4  # of a count: years, months, weeks, days
 _MAX_JOINT = 3  # letters of a word for "and"
-_MAX_SPELLING = 3  # words of a number, less one
+_MAX_SPELLING = 3  # words of a number, minus one
 
 
 class CountReader(Matcher):
-    """Reads how much time an entry counts back, and what stands beside it that belongs to the count."""
+    """Reads the time that an entry counts back, and adjacent words that belong to the count."""
 
     def _smaller_parts(self, first: Part, entry: Entry, after: int) -> tuple[list[Part], int]:
-        """Return *first* and the smaller units behind it, where the word for ago stands before them: "pred 2 urama i 5 minuta"."""
+        """Return *first* and the smaller units after it, if the word for ago precedes them: "pred 2 urama i 5 minuta"."""
         parts = [first]
         if entry.words[0] == NUMBER or entry.words[-2:-1] != (NUMBER,):
             return parts, after
@@ -35,13 +35,13 @@ class CountReader(Matcher):
         return parts, after
 
     def _part(self, entry: Entry, number: int) -> Part | None:
-        """Return how much time an entry counts back; None for times to come and counts beyond counting."""
+        """Return the time that an entry counts back; None for the future and for counts that are too large."""
         sign, unit, fixed = entry.value
         count = fixed or number
         return Part(count, unit) if sign < 0 and 0 < count <= _MAX_COUNT else None
 
     def _continues_count(self, index: int, entry: Entry) -> bool:
-        """True if what stands before belongs to the count: the "one day ago" of "twenty-one days ago", or "1 hour 20 minutes"."""
+        """True if the preceding words belong to the count: the "one day ago" of "twenty-one days ago", or "1 hour 20 minutes"."""
         if entry.words[0] != NUMBER and NUMBER in entry.words:
             return False
         before = self._word(index - 1)
@@ -55,14 +55,14 @@ class CountReader(Matcher):
         )
 
     def _ends_number(self, index: int) -> bool:
-        """True if *index* is the last word of a number in digits or words, or one inside it."""
+        """True if *index* is the last word of a number in digits or words, or inside one."""
         return any(
             (spelled := self._spelled(start)) is not None and spelled[1] > index
             for start in range(max(0, index - _MAX_SPELLING), index + 1)
         )
 
     def _joined_counts(self, index: int) -> tuple[list[Part], int] | None:
-        """Read "1 hour 20 minutes ago", with or without a short word between: the count of the last part says that it is past."""
+        """Read "1 hour 20 minutes ago", with or without a short word between: the last part determines that it is past."""
         parts: list[Part] = []
         position = index
         while len(parts) < _MAX_PARTS and (spelled := self._spelled(position)):

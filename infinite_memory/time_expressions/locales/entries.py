@@ -1,4 +1,4 @@
-"""Compiles what is known of a language into entries: words, and the stretch of time that they mean."""
+"""Compiles the data of a language to entries: words, and the span that they mean."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from infinite_memory.time_expressions.locales.words import is_unspaced
 _RELATIVE = re.compile(r"(in )?(\d+) (day|week|month|year)( ago)?")
 _COUNTED = re.compile(r"(in )?\\1 (minute|hour|day|week|month|year)( ago)?")
 _LITERAL = re.compile(r"[^\\()\[\]|?*+.^$]+")
-_MIN_UNCOUNTED = 2  # words of "# week ago" beyond which it is a time without its number too
-_MAX_ABBREVIATION = 4  # letters of a shortened month in Thai and its like
+_MIN_UNCOUNTED = 2  # words of "# week ago" beyond which it is a time even without its number
+_MAX_ABBREVIATION = 4  # letters of a month abbreviation in Thai and similar scripts
 
 
 def form_entries(code: str, entries: list[Entry]) -> list[Entry]:
-    """Return the entries of `forms`: its words for last and this beside the units and the weekdays, and whole phrases."""
+    """Return the entries of `forms`: the words for last and this with the units and the weekdays, and whole phrases."""
     table = forms().get(code)
     if table is None:
         return []
@@ -65,7 +65,7 @@ def form_entries(code: str, entries: list[Entry]) -> list[Entry]:
 
 
 def _full_weekdays(code: str, entries: list[Entry]) -> list[Entry]:
-    """Return the weekdays that are no abbreviations: "last" before "일" is no Sunday, but what happened last."""
+    """Return the weekdays that are not abbreviations: "last" before "일" is not Sunday, but the last event."""
     names = {words_of(name) for row in cldr().get(code, {}).get("weekdays", ()) for name in row}
     return [
         entry
@@ -77,7 +77,7 @@ def _full_weekdays(code: str, entries: list[Entry]) -> list[Entry]:
 
 
 def relative_entries(info: dict[str, Any]) -> list[Entry]:
-    """Return "yesterday", "last week" and their like; the past reading first where a word has two."""
+    """Return "yesterday", "last week" and so on; the past reading first if there are two."""
     entries: list[Entry] = []
     for key, phrases in info.get("relative-type", {}).items():
         match = _RELATIVE.fullmatch(key)
@@ -93,7 +93,7 @@ def relative_entries(info: dict[str, Any]) -> list[Entry]:
 
 
 def _is_shortened(words: tuple[str, ...], full: tuple[str, ...]) -> bool:
-    """True if a word of *words* is the beginning of one of *full*: "w zeszłym tyg" of "w zeszłym tygodniu"."""
+    """True if a word of *words* is a prefix of one of *full*: "w zeszłym tyg" of "w zeszłym tygodniu"."""
     return any(
         other != word and other.startswith(word) and len(word) < len(other) - 1 for word in words for other in full
     ) and len(words) == len(full)
@@ -114,13 +114,13 @@ def _names(info: dict[str, Any], key: str, kind: Kind, value: Any) -> list[Entry
         )
         abbreviated = (size == 1 < full) or (size <= 3 and name != () and name[0].isascii() and full > 3)
         if is_unspaced("".join(name)) and (kind is Kind.WEEKDAY or size <= _MAX_ABBREVIATION):
-            continue  # "จันทร์" is the moon too, and "มค" stands inside other words
+            continue  # "จันทร์" is also the moon, and "มค" occurs inside other words
         entries.append(Entry(name, kind, value, short or abbreviated))
     return entries
 
 
 def _counted_entries(info: dict[str, Any]) -> list[Entry]:
-    """Return "# days ago" with every word for the unit in the place of the one that the data has."""
+    """Return "# days ago" with every word for the unit substituted."""
     units = {unit: [words_of(name) for name in info.get(key, ())] for key, unit in UNITS.items()}
     entries: list[Entry] = []
     shapes: set[tuple[tuple[str, ...], tuple[str, ...], int]] = set()
@@ -153,7 +153,7 @@ def _counted_entries(info: dict[str, Any]) -> list[Entry]:
 def _spoken_shapes(
     info: dict[str, Any], shapes: set[tuple[tuple[str, ...], tuple[str, ...], int]]
 ) -> set[tuple[tuple[str, ...], tuple[str, ...], int]]:
-    """Return the shapes of the other words for "ago", on the side of the number on which the language puts them."""
+    """Return the patterns of the other words for "ago", on the language's side of the number."""
     past = [(prefix, suffix) for prefix, suffix, sign in shapes if sign < 0]
     words = [ago for word in info.get("ago", ()) if (ago := words_of(word))]
     if past and all(prefix and not suffix for prefix, suffix in past):
@@ -164,7 +164,7 @@ def _spoken_shapes(
 
 
 def _simplified(info: dict[str, Any], existing: dict[tuple[str, ...], Entry]) -> list[Entry]:
-    """Return the entries that the data spells as rewritings: "przedwczoraj" is "2 dnia temu"."""
+    """Return the entries that the data defines as rewritings: "przedwczoraj" is "2 dnia temu"."""
     units = {words_of(name): unit for key, unit in UNITS.items() for name in info.get(key, ())}
     future = {words_of(word) for word in info.get("in", ())}
     entries: list[Entry] = []
@@ -193,13 +193,13 @@ def _number_patterns(info: dict[str, Any]) -> list[tuple[re.Pattern[str], int]]:
             if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 2:
                 try:
                     patterns.append((re.compile(pattern), int(value)))
-                except re.error:  # written for another library
+                except re.error:  # not a valid pattern for `re`
                     continue
     return patterns
 
 
 def _cldr_entries(facts: Json) -> list[Entry]:
-    """Return the entries of CLDR: the past reading first where a word has two."""
+    """Return the entries of CLDR: the past reading first if there are two."""
     entries: list[Entry] = []
     for unit, phrases in facts["relative"].items():
         for distance, phrase in phrases.items():
@@ -220,7 +220,7 @@ def _cldr_entries(facts: Json) -> list[Entry]:
 
 
 def _weekday_entries(facts: Json) -> list[Entry]:
-    """Return the weekdays, in the forms that stand in "last Monday" and "this Monday" too, and those phrases."""
+    """Return the weekdays, including the forms in "last Monday" and "this Monday", and those phrases."""
     entries = [
         Entry(words_of(name), Kind.WEEKDAY, day) for day, names in enumerate(facts["weekdays"]) for name in names
     ]
@@ -242,7 +242,7 @@ def _weekday_entries(facts: Json) -> list[Entry]:
 
 @cache
 def locale(code: str) -> Locale:
-    """Return the compiled locale *code*; all two hundred take twelve megabytes."""
+    """Return the compiled locale *code*; all two hundred take 12 MB."""
     info = raw(code)
     facts = cldr().get(code)
     entries = _cldr_entries(facts) if facts else []
@@ -289,7 +289,7 @@ def _spellings(facts: Json | None, code: str) -> dict[str, list[tuple[tuple[str,
 
 @lru_cache(maxsize=1)
 def index() -> dict[str, frozenset[str]]:
-    """Return for each first word of a time phrase the codes of the locales that have it."""
+    """Return the codes of the locales that have each first word of a time phrase."""
     by_word: dict[str, set[str]] = {}
     for code in codes():
         for entries in locale(code).entries.values():

@@ -1,4 +1,4 @@
-"""Finds the entries and the numbers of a locale in words, whole words all of them; each place is looked at once."""
+"""Matches the entries and numbers of a locale against whole words; each position is matched once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _PARTICLES = frozenset(
 _HEBREW, _ARABIC = "בלמהוש", "بلوفك"
 _INNER_SIGNS = frozenset(".'-,")
 _NUMBER_SIGNS = frozenset(".,:/")
-_MIN_PIECE = 2  # letters of a known piece of an unspaced run
+_MIN_PIECE = 2  # letters of a known piece of a run without spaces
 
 
 class Matcher:
-    """The words of a text as one locale sees them: places are indexes of words, and what is read ends before a place."""
+    """The words of a text for one locale: positions are indexes of words, and a match ends before a position."""
 
     def __init__(self, locale: Locale, words: list[Word]) -> None:
         self.locale = locale
@@ -29,11 +29,11 @@ class Matcher:
         return self.words[index] if 0 <= index < len(self.words) else None
 
     def _entries(self, index: int, *kinds: Kind) -> list[tuple[Entry, int, int]]:
-        """Return the entries of *kinds* that stand at *index*: each with the place behind and the number in it (0 for none)."""
+        """Return the entries of *kinds* at *index*: each with the position after it and its number (0 for none)."""
         return [row for row in self._all_entries(index) if row[0].kind in kinds]
 
     def _all_entries(self, index: int) -> list[tuple[Entry, int, int]]:
-        """Return what stands at *index*, longest first; worked out once for each place."""
+        """Return the entries at *index*, longest first; cached for each position."""
         if index not in self._matches:
             word = self._word(index)
             rows: list[Entry] = []
@@ -71,12 +71,12 @@ class Matcher:
         return position, number
 
     def _number(self, index: int) -> int | None:
-        """Return the number that the one word at *index* is."""
+        """Return the number at the single word *index*."""
         spelled = self._spelled(index)
         return spelled[0] if spelled and spelled[1] == index + 1 else None
 
     def _spelled(self, index: int) -> tuple[int, int] | None:
-        """Return the number at *index*, in digits of any script or in words, and the place behind; None for parts of longer ones."""
+        """Return the number at *index*, in digits of any script or in words, and the position after it; None for parts of longer ones."""
         if index not in self._numbers:
             self._numbers[index] = self._read_number(index)
         return self._numbers[index]
@@ -98,7 +98,7 @@ class Matcher:
         return (number, index + 1) if number is not None else None
 
     def _is_part_of_number(self, index: int) -> bool:
-        """True if digits are joined to those at *index* by a sign: "2.5", "12:30", "1/4"."""
+        """True if punctuation joins other digits to those at *index*: "2.5", "12:30", "1/4"."""
         for sign, digits in ((index + 1, index + 2), (index - 1, index - 2)):
             mark, other = self._word(sign), self._word(digits)
             if mark is None or other is None or mark.folded not in _NUMBER_SIGNS or not other.folded[:1].isdigit():
@@ -109,7 +109,7 @@ class Matcher:
 
 
 def forms_of(word: str) -> list[str]:
-    """Return how a word may stand in the data: itself, without its prefix (Hebrew, Arabic) or its particle (Korean)."""
+    """Return the forms of a word in the data: itself, without its prefix (Hebrew, Arabic) or its particle (Korean)."""
     forms = [word]
     if word[0] in _HEBREW:
         forms += [word[1:], "ה" + word[1:]]
@@ -130,7 +130,7 @@ def _matches(word: str, expected: str, *, first: bool, last: bool) -> bool:
 
 
 def _cut(words: list[Word], locale: Locale) -> list[Word]:
-    """Cut runs of unspaced scripts into the pieces that the locale knows, the longest first."""
+    """Split runs without spaces into the pieces that the locale knows, the longest first."""
     if not any(is_unspaced(word.folded) for word in words):
         return words
     pieces = locale.pieces

@@ -1,4 +1,4 @@
-"""Reads times out of words by one locale: its phrases, dates with month names, weekdays, and what they mean."""
+"""Parses times with one locale: its phrases, dates with month names, weekdays, and their meaning."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from infinite_memory.time_expressions.ordinal_endings import ANY_ENDING, ORDINAL
 from infinite_memory.time_expressions.spans import Date, Span, settle, unit_span, weekday_of_week
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100
-_BUDDHIST = {"th": 543, "lo": 543, "km": 544}  # years between the calendars; dates of the modern era alone
+_BUDDHIST = {"th": 543, "lo": 543, "km": 544}  # years between the calendars; dates of the modern era only
 _BUDDHIST_YEARS = (2443, 2643)
 _LINKS = frozenset({"de", "di", "of", "do", "da", "del", "ta'", "dne", "den", "d'", ".", ",", "'", "-", "/", "an", "a"})
-_MAX_STARTS = 40  # places where a time may begin; bounds the work on hostile text
+_MAX_STARTS = 40  # start positions that are tried; bounds the work on hostile text
 _MAX_CLOCK_GAP = 2  # words between a day and its time: "klo", "alle ore"
 _MAX_CLOCK_WORD = 5  # letters of such a word
 _LAST_HOUR, _LAST_MINUTE = 24, 59
 _MAX_GAP = 3  # words between the ends of a range
-_MAX_ENDING_WORDS = 2  # a sign and letters, behind the digits of an ordinal
-_MIN_NAME = 4  # letters of a month or weekday that counts without a number beside it
-_MIN_OTHER_NAME = 2  # the same in other than plain Latin letters; "수" is Wednesday and much else
+_MAX_ENDING_WORDS = 2  # punctuation and letters, after the digits of an ordinal
+_MIN_NAME = 4  # letters of a month or weekday that counts without a number
+_MIN_OTHER_NAME = 2  # the same in scripts other than plain Latin; "수" is Wednesday and many other words
 
 
 class Hit(NamedTuple):
-    """A time that was read: ``text[start:end]``, its words, and the words around it."""
+    """A parsed time: ``text[start:end]``, its words, and the words around it."""
 
     span: Span
     start: int
@@ -42,10 +42,10 @@ class Hit(NamedTuple):
     is_name: bool
     is_weekday: bool
     others: tuple[tuple[int, int], ...] = ()
-    is_inside: bool = False  # of a longer run of letters, in a script without blanks
+    is_inside: bool = False  # inside a longer run of letters, in a script without spaces
 
     def is_sure(self, ambiguous: frozenset[str], now: dt.datetime, *, ordinal_weekdays: bool) -> bool:
-        """True if it is a time inside a sentence too: nothing to come, and no name that has another everyday meaning."""
+        """True if it is also a time inside a sentence: not in the future, and not a name with another common meaning."""
         phrase = " ".join(self.words)
         if ambiguous & {phrase, f"{self.before.split(' ')[-1]} {phrase}"} or (self.is_weekday and ordinal_weekdays):
             return False
@@ -59,12 +59,12 @@ class Hit(NamedTuple):
 class _Read(NamedTuple):
     span: Span
     after: int
-    is_name: bool = False  # a month or weekday and nothing else
+    is_name: bool = False  # only a month or weekday
     is_weekday: bool = False
 
 
 class LocaleReader(CountReader):
-    """A view of the words by one locale; every rule takes a place and gives the place behind what it read."""
+    """A locale's view of the words; every rule takes a position and returns the position after what it read."""
 
     def __init__(self, locale: Locale, words: list[Word], now: dt.datetime, instant: dt.datetime) -> None:
         super().__init__(locale, words)
@@ -73,7 +73,7 @@ class LocaleReader(CountReader):
         self.size = sum(word.is_letters or word.value is not None for word in self.words)
 
     def best(self) -> Hit | None:
-        """Return the longest time in the words, the first of equals."""
+        """Return the longest time in the words, the first one on a tie."""
         best: Hit | None = None
         hits: list[Hit] = []
         index = starts = 0
@@ -98,12 +98,12 @@ class LocaleReader(CountReader):
         return best._replace(others=tuple((hit.start, hit.end) for hit in hits if hit is not best and not hit.is_name))
 
     def _may_start(self, index: int) -> bool:
-        """True if an entry or a number may begin at *index*."""
+        """True if an entry or a number can start at *index*."""
         word = self.words[index]
         return word.value is not None or any(form in self.locale.entries for form in forms_of(word.folded))
 
     def _joined(self, first: Hit, last: Hit) -> Hit | None:
-        """Return the range from one date to another: "dal 12 gennaio 2016 al 3 marzo 2017", both days inside."""
+        """Return the range from one date to another: "dal 12 gennaio 2016 al 3 marzo 2017", both days included."""
         gap = [word for word in self.words if first.end <= word.start < last.start]
         opened = first.before.split(" ")[-1] in EDGES.get(self.locale.language, frozenset())
         if not 0 < len(gap) <= _MAX_GAP or not (opened or any(word.folded in DASHES for word in gap)):
@@ -111,7 +111,7 @@ class LocaleReader(CountReader):
         start, end = first.span, last.span
         if start.start and end.start and start.start > end.start and start.grain is Unit.DAY:
             shifted = settle(Date(end.start.year, start.start.month, start.start.day), self.now)
-            start = shifted or start  # "от 3 мая до 5 мая 2025": the year is said once
+            start = shifted or start  # "от 3 мая до 5 мая 2025": the year is given once
         dated = all(
             span.grain is Unit.DAY and span.start and span.end and not span.start.tzinfo for span in (start, end)
         )
@@ -137,7 +137,7 @@ class LocaleReader(CountReader):
         )
 
     def _is_inside(self, index: int, after: int) -> bool:
-        """True if the words are a piece of a longer run in a script without blanks, and do not begin with the word for day."""
+        """True if the words are part of a longer run in a script without spaces, and do not start with the word for day."""
         first, before, behind = self.words[index], self._word(index - 1), self._word(after)
         if not is_unspaced(first.folded):
             return False
@@ -160,7 +160,7 @@ class LocaleReader(CountReader):
         return best
 
     def _phrase(self, index: int) -> _Read | None:
-        """Read "yesterday", "last week", "3 days ago", "last Monday" and their like."""
+        """Read "yesterday", "last week", "3 days ago", "last Monday" and so on."""
         kinds = (Kind.RELATIVE, Kind.COUNTED, Kind.RELATIVE_WEEKDAY)
         if (joined := self._joined_counts(index)) and (span := ago_span(self.now, self.instant, joined[0])):
             return _Read(span, joined[1])
@@ -183,7 +183,7 @@ class LocaleReader(CountReader):
         return None
 
     def _with_clock(self, read: _Read, index: int) -> tuple[_Read, int]:
-        """Narrow a day by the time that stands beside it, as "15:30" or behind a word as "14.30"; also where it begins."""
+        """Narrow a day by the time after it, like "15:30" or, after a word, "14.30"; return its start position too."""
         start = read.span.start
         if read.is_name and not read.is_weekday:
             return read, index
@@ -201,13 +201,13 @@ class LocaleReader(CountReader):
         return read, index
 
     def _leads_to_clock(self, word: Word) -> bool:
-        """True if *word* may stand between a day and its time; "before" and "after" make a range of it."""
+        """True if *word* may be between a day and its time; "before" and "after" make it a range."""
         if word.folded in EDGES.get(self.locale.language, frozenset()):
             return False
         return word.folded in (".", ",") or (word.is_letters and len(word.folded) <= _MAX_CLOCK_WORD)
 
     def _clock(self, index: int, *, spoken: bool) -> tuple[int, int, int] | None:
-        """Return the hour, minute and place behind of "15:30"; with a word before it (*spoken*) of "15.30" too."""
+        """Return the hour, the minute and the position after "15:30"; with a word before it (*spoken*) also of "15.30"."""
         hour, sign, minute = (self._word(index + step) for step in range(3))
         if hour is None or sign is None or minute is None or hour.value is None or minute.value is None:
             return None
@@ -232,7 +232,7 @@ class LocaleReader(CountReader):
         return settle(Date(weekday=weekday), self.now)
 
     def _with_weekday(self, span: Span, value: tuple[int, Unit], after: int) -> _Read:
-        """Narrow a week by the weekday behind it."""
+        """Narrow a week by the weekday after it."""
         if value[1] is Unit.WEEK:
             for entry, behind, _ in self._entries(after, Kind.WEEKDAY):
                 if not entry.short:
@@ -255,7 +255,7 @@ class LocaleReader(CountReader):
         return None
 
     def _over(self, index: int, limit: int = 2) -> int:
-        """Step over what may stand between the parts of a date: a sign, "de", a word for year or day."""
+        """Skip what may be between the parts of a date: punctuation, "de", a word for year or day."""
         while limit:
             word = self._word(index)
             if word is None or (word.folded not in _LINKS and not self._is_unit(index)):
@@ -305,14 +305,14 @@ class LocaleReader(CountReader):
         return result._replace(is_name=True) if result else None
 
     def _misses_its_day(self, index: int) -> bool:
-        """True if a number stands before the month that is no day of it: "31. juni" is no date, and not June."""
+        """True if the month is preceded by a number that is not one of its days: "31. juni" is not a date, and not June."""
         before = index - 1
         while before > 0 and index - before < 3 and self.words[before].folded in (*_LINKS, "of"):
             before -= 1
         return before >= 0 and (self._day(before) is not None or self._is_ordinal(before))
 
     def _over_ending(self, index: int, endings: frozenset[str]) -> int:
-        """Return the place behind the ending of an ordinal that is glued to the digits before *index*: "5de", "5:e", "5-го"."""
+        """Return the position after the ending of an ordinal that follows the digits before *index* directly: "5de", "5:e", "5-го"."""
         written = ""
         for position in range(index, index + _MAX_ENDING_WORDS):
             word = self._word(position)
@@ -348,7 +348,7 @@ class LocaleReader(CountReader):
         except ValueError:
             return None
         if self._word(after) and self._word(after - 1) and (word := self.words[after]).value and word.value > 31:
-            return None  # a year that was not understood
+            return None  # a year that was not parsed
         span = settle(date, self.now)
         if span is None:
             return None
@@ -357,7 +357,7 @@ class LocaleReader(CountReader):
         return _Read(span, after)
 
     def _month(self, index: int) -> tuple[int, int, bool] | None:
-        """Return the month at *index*, the place behind it, and whether it is an abbreviation."""
+        """Return the month at *index*, the position after it, and whether it is an abbreviation."""
         for entry, after, _ in self._entries(index, Kind.MONTH):
             return entry.value, after, entry.short
         return None
@@ -372,7 +372,7 @@ class LocaleReader(CountReader):
         return number, self._over_ending(index + 1, ORDINAL_ENDINGS.get(self.locale.language, frozenset()))
 
     def _year(self, index: int) -> tuple[int, int] | None:
-        """Return the year of four digits at *index* and the place behind it; 0 for one of another calendar."""
+        """Return the four-digit year at *index* and the position after it; 0 for one of another calendar."""
         word = self._word(index)
         if word is None or word.value is None or len(word.folded) != 4 or self._number(index) is None:
             return None

@@ -1,6 +1,6 @@
-"""From a text in any language to the one time it speaks of, by the words of `data` alone.
+"""Search for the time in a text of any language, with the words of `data` only.
 
-Which language it is need not be known where the whole text is a time and all languages that can read it agree. Inside a
+The language need not be known if the whole text is a time and all languages that can parse it agree. Inside a
 sentence the language must be among the likeliest for that sentence.
 """
 
@@ -26,9 +26,9 @@ from infinite_memory.time_expressions.tokens import EXAMINED
 
 _MAX_UNREAD = 3
 _MAX_LONE = 8  # words of a text that may be a time as a whole
-_MAX_PHRASE = 16  # words and signs of a text that dateparser is asked for
+_MAX_PHRASE = 16  # words and punctuation of a text that is passed to dateparser
 _MAX_LOCALES = 24
-_MIN_LONE = 3  # letters of a lone word in plain Latin letters: shorter ones are words of some other language
+_MIN_LONE = 3  # letters of a single word in plain Latin letters: shorter ones are words of other languages
 _HANGUL = ("\uac00", "\ud7a3")
 _PREFIXED = (("\u0590", "\u05ff"), ("\u0600", "\u06ff"))
 _SCRIPTS = {
@@ -40,7 +40,7 @@ _SCRIPTS = {
 
 
 class LocaleHit(NamedTuple):
-    """A time: the stretch, ``text[start:end]`` that named it, and the language."""
+    """A time: its span, ``text[start:end]``, and the language."""
 
     span: Span
     start: int
@@ -56,7 +56,7 @@ def search_locales(text: str, now: dt.datetime, instant: dt.datetime) -> LocaleH
     is_long = len(words) > _MAX_LONE
     for code in _candidates(words):
         if is_long and hits and likelihood(text[:EXAMINED], code.split("-")[0]) is None:
-            continue  # only the likely languages count below
+            continue  # only the likely languages are used below
         hit = LocaleReader(entries.locale(code), words, now, instant).best()
         if hit is not None:
             hits.append((code, hit))
@@ -86,7 +86,7 @@ def search_locales(text: str, now: dt.datetime, instant: dt.datetime) -> LocaleH
 
 
 def _is_rest_of_number(hit: Hit, words: list[Word], text: str) -> bool:
-    """True if a number in words stands before a number: a near relative of the text's language knows only the last of it."""
+    """True if the time is preceded by a number in words: a language related to the text's knows only the last part of it."""
     index = next((index for index, word in enumerate(words) if word.start >= hit.start), 0)
     if not index:
         return False
@@ -95,7 +95,7 @@ def _is_rest_of_number(hit: Hit, words: list[Word], text: str) -> bool:
 
 
 def read_phrase(text: str, now: dt.datetime, instant: dt.datetime) -> LocaleHit | None:
-    """Read all of *text*, which the caller says is a time, by dateparser's own parser; see `whole_phrase`."""
+    """Parse all of *text*, which the caller says is a time, with dateparser's own parser; see `whole_phrase`."""
     if len(text) > MAX_LENGTH:
         return None
     words = split_words(text, EXAMINED)
@@ -109,7 +109,7 @@ def read_phrase(text: str, now: dt.datetime, instant: dt.datetime) -> LocaleHit 
 
 
 def _agreed(hits: list[tuple[str, Hit]]) -> LocaleHit | None:
-    """Return the time that the whole text is, where all languages that CLDR knows well, or else all others, read the same."""
+    """Return the time of the whole text if all languages that CLDR covers well, or else all others, agree."""
     hits = [(code, hit) for code, hit in hits if _may_be_alone(hit)]
     existing = [(code, hit) for code, hit in hits if code in data.cldr()] or hits
     if len({(hit.span.start, hit.span.end) for _, hit in existing}) != 1:
@@ -126,7 +126,7 @@ def _may_be_alone(hit: Hit) -> bool:
 
 
 def _candidates(words: list[Word]) -> list[str]:
-    """Return the locales that have a time word which stands in the text, those with most of them first."""
+    """Return the locales with a time word in the text, those with most of them first."""
     index = entries.index()
     counts: dict[str, int] = {}
     for word in words:

@@ -1,11 +1,11 @@
-"""A whole phrase by ``dateparser`` itself: the last resort, where the caller says that a text is a time and the readers found none.
+"""A whole phrase parsed by ``dateparser`` itself: the last resort, if the caller says that a text is a time and nothing else can parse it.
 
-Its parser finds times in everyday words, so it is asked narrowly. The locales are those that have time words in the text and
+Its parser finds times in common words, so it is restricted. The locales are those that have time words in the text and
 are among its likely languages. Every word must be one of the locale's, and the text in the parser's own English must be a
-count of units that ends in "ago", a date with its year, or a day with its time: nothing less, so that "4 days" is no time. How
-wide the range is follows from the smallest unit that was said. Where two locales read different times, none is taken.
+count of units that ends in "ago", a date with its year, or a day with its time: nothing less, so that "4 days" is not a time. The
+width of the range follows from the smallest unit in the text. If two locales disagree, there is no result.
 
-Why not always: it costs a second to load, reads moments where people mean weeks, and knows none of the conventions of here.
+Why not always: it takes a second to load, returns moments where people mean weeks, and has none of the conventions used here.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ _PART = re.compile(rf"(\d+) ({_UNIT})", re.ASCII)
 
 
 class _Said(NamedTuple):
-    """The smallest unit that was said; *clock* where it is a time of the day."""
+    """The smallest unit in the text; *clock* if it is a clock time."""
 
     unit: Unit
     clock: bool = False
 
 
 class Reading(NamedTuple):
-    """What a locale reads the whole text as."""
+    """A locale's reading of the whole text."""
 
     span: Span
     code: str
 
 
 def read_whole(text: str, now: dt.datetime, instant: dt.datetime, codes: list[str]) -> Reading | None:
-    """Read all of *text* as a time by the first few of *codes*; *now* is naive wall time, *instant* the same moment in UTC."""
+    """Parse all of *text* as a time with the first few of *codes*; *now* is naive wall time, *instant* the same moment in UTC."""
     if len(text) > MAX_LENGTH or len(text.split()) > _MAX_WORDS:
         return None
     readings = [reading for code in codes[:_MAX_LOCALES] if (reading := _read(text, now, instant, code))]
@@ -70,7 +70,7 @@ def _read(text: str, now: dt.datetime, instant: dt.datetime, code: str) -> Readi
 
     try:
         locale = default_loader.get_locale(code)
-    except (AttributeError, ModuleNotFoundError, ValueError):  # a language that it has no data for
+    except (AttributeError, ModuleNotFoundError, ValueError):  # a language without data
         return None
     settings = Settings()
     if not locale.is_applicable(text, strip_timezone=False, settings=settings):
@@ -88,7 +88,7 @@ def _read(text: str, now: dt.datetime, instant: dt.datetime, code: str) -> Readi
 
 
 def _smallest_unit(english: str) -> _Said | None:
-    """Return the smallest unit that is said in the parser's English; None where that is not plainly a time of the past."""
+    """Return the smallest unit in the parser's English; None if that is not clearly a past time."""
     if _COUNTED.fullmatch(english):
         parts = _PART.findall(english)
         if not all(0 < int(count) <= _MAX_COUNT for count, _ in parts):
@@ -103,7 +103,7 @@ def _smallest_unit(english: str) -> _Said | None:
 
 
 def _drops_an_edge(text: str, english: str, code: str, in_english: Callable[[str], str]) -> bool:
-    """True if a word for since, until, before or after is one that the parser skips: half of what was said is not the whole."""
+    """True if the parser skips a word for since, until, before or after: an open range must not be reduced to its bound."""
     edges = EDGES.get(code.split("-", maxsplit=1)[0], frozenset())
     words = text.split()
     return any(
@@ -113,7 +113,7 @@ def _drops_an_edge(text: str, english: str, code: str, in_english: Callable[[str
 
 
 def _moment(text: str, now: dt.datetime, code: str) -> dt.datetime | None:
-    """Return the moment that dateparser reads, by its strictest settings."""
+    """Return the moment parsed by dateparser, with its strictest settings."""
     from dateparser.date import DateDataParser
 
     settings = {
@@ -129,7 +129,7 @@ def _moment(text: str, now: dt.datetime, code: str) -> dt.datetime | None:
 
 
 def _range(moment: dt.datetime, said: _Said, now: dt.datetime, instant: dt.datetime) -> Span:
-    """Return the calendar unit that holds *moment*; for hours and minutes the moment with one of them on either side."""
+    """Return the calendar unit that contains *moment*; for hours and minutes the moment with one of them on either side."""
     if said.clock:
         return Span(moment, moment + dt.timedelta(minutes=1), Unit.MINUTE)
     if said.unit >= Unit.DAY:

@@ -1,6 +1,6 @@
-"""Texts of any script into words: runs of letters with their marks, numbers with their value, signs.
+"""Splits texts of any script into words: runs of letters with their marks, numbers with their values, punctuation.
 
-Unlike `tokens.tokenize` accents stay, for they tell words apart in many languages, and digits of every script have their value.
+Unlike `tokens.tokenize`, it keeps accents, which distinguish words in many languages, and supports the digits of every script.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _APOSTROPHES = dict.fromkeys("\u2019\u2018\u02bc\u02b9`\u00b4", "'")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word, number or sign; ``text[start:end]`` where it stood. ``value`` is set for numbers."""
+    """One word, number or punctuation character; ``text[start:end]`` is its position. ``value`` is set for numbers."""
 
     folded: str
     start: int
@@ -42,12 +42,12 @@ class Word:
 
 
 def is_unspaced(text: str) -> bool:
-    """True if *text* holds a letter of a script that puts no blanks between words."""
+    """True if *text* has a letter of a script without spaces between words."""
     return _UNSPACED.search(text) is not None
 
 
 def fold(text: str) -> str:
-    """Return *text* in one spelling: compatibility form, small letters, without vowel points and joiners."""
+    """Return *text* in a normalized spelling: compatibility form, lower case, without vowel points and joiners."""
     return "".join(_fold_character(character) for character in text)
 
 
@@ -56,7 +56,7 @@ def _fold_character(character: str) -> str:
     if character in _DROPPED or any(first <= character <= last for first, last in _MARKS_DROPPED):
         return ""
     if character == "\u0130":
-        return "i"  # the dotted capital of Turkish; its small form would get a second dot
+        return "i"  # the dotted capital of Turkish; its lower case would get a second dot
     return normalize("NFKC", _APOSTROPHES.get(character, character)).casefold()
 
 
@@ -71,7 +71,7 @@ def _kind(character: str) -> str:
 
 
 def split_words(text: str, limit: int) -> list[Word]:
-    """Cut the first *limit* characters of *text* into words; *text* should be in NFC."""
+    """Split the first *limit* characters of *text* into words; *text* should be in NFC."""
     words: list[Word] = []
     run, begin, kind, last = "", 0, "blank", 0
     for position, character in enumerate(text[:limit] + " "):
