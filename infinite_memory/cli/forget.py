@@ -22,6 +22,7 @@ Json = dict[str, Any]
 UNCONFIRMED = 2
 MAX_SHOWN = 20  # memories in the preview before the confirmation
 PAGE = 1000  # maximum page size of a listing
+NOT_ARCHIVED = "this scope is not archived any more; nothing was changed"
 
 
 class _RefusedError(Exception):
@@ -217,6 +218,18 @@ def undo(options: argparse.Namespace) -> int:
             "no forget, move or edit of this terminal is left to undo; infinite-memory undo ID brings back one of these"
         )
         return 1 if options.json else _list_forgotten(options) or 1
+    if "scope" in entry and options.in_scope is None and _is_open(options, entry["scope"]):
+        journal.remove(entry)
+        failure = {
+            "status": "ERROR",
+            "error": f"{in_one_line(entry['scope'])!r}: {NOT_ARCHIVED}",
+            "error_code": "INVALID_REQUEST",
+        }
+        if options.json:
+            print(json.dumps({"restored": [], "failed": [failure]}, ensure_ascii=False))
+        else:
+            tables.note(failure["error"])
+        return 1
     named = [{"scope": entry["scope"]}] if "scope" in entry else [{"memory_id": one} for one in entry["memory_ids"]]
     replies = list(daemon_requests.ask_each(options, [{"action": "restore_memory"} | target for target in named]))
     failed = [reply for reply in replies if reply["status"] != "OK"]
@@ -237,6 +250,12 @@ def undo(options: argparse.Namespace) -> int:
     scope = f" of the scope {in_one_line(entry['scope'])!r}" if "scope" in entry else ""
     tables.note(f"{format_count(count, 'memory')}{scope} brought back")
     return 1 if failed else 0
+
+
+def _is_open(options: argparse.Namespace, scope: str) -> bool:
+    """Return whether a scope is not archived, so that to restore it would bring back what was forgotten in it since."""
+    reply = daemon_requests.ask(options, {"action": "list_memory_scopes"})
+    return reply["status"] == "OK" and any(one["scope_name"].casefold() == scope.casefold() for one in reply["scopes"])
 
 
 def _list_forgotten(options: argparse.Namespace) -> int:

@@ -56,6 +56,20 @@ def test_two_scopes_are_merged_after_a_look(page: Page, person: Window, store: S
     assert (scopes(memory).get("Cello"), scopes(memory)["Music"]) == (None, 4)
 
 
+def test_the_undo_of_an_archived_scope_brings_back_nothing_that_was_forgotten_since(
+    page: Page, person: Window, store: Store, memory: Client
+) -> None:
+    forgotten, _ = store("The door code is 1234", scope="House"), store("The door is green", scope="House")
+    person.open("/page/scope?name=House")
+    page.get_by_role("button", name="Archive").click()
+    expect(page.get_by_text("House is archived.")).to_be_visible()
+    memory.ask("restore_memory", scope="House")  # by somebody else, while this window stays as it is
+    memory.ask("delete_memory", target={"memory_id": forgotten})
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("the scope is not archived any more")).to_be_visible()
+    assert scopes(memory)["House"] == 1
+
+
 def test_a_scope_is_archived_brought_back_and_deleted_by_its_name(
     page: Page, person: Window, store: Store, memory: Client
 ) -> None:

@@ -148,6 +148,16 @@ def test_what_was_forgotten_comes_back(shared: Installation) -> None:
     assert shared.command("forget", "--scope", "Errands", "--yes").returncode == 0
     assert "4 memories of the scope" in shared.command("undo").stderr
 
+    # A scope that somebody else took out of the archive keeps what was forgotten in it since.
+    assert shared.command("forget", "--scope", "Errands", "--yes").returncode == 0
+    shared.call("restore_memory", scope="Errands")
+    shared.call("delete_memory", target={"memory_id": ids[1]})
+    done = shared.command("undo", "--json")
+    assert done.returncode == 1
+    assert "not archived any more" in json.loads(done.stdout)["failed"][0]["error"]
+    assert ids[1] not in {one["memory_id"] for one in shared.call("list_memories", scope="Errands")["results"]}
+    assert shared.command("undo", ids[1]).returncode == 0
+
     assert shared.command("forget", ids[0], "--for-good", "--yes").returncode == 0
     assert shared.command("undo", ids[0]).returncode == 1
 

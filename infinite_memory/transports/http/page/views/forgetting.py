@@ -113,13 +113,15 @@ async def undo(visit: Visit) -> Response:
     entry = visit.session.undo.pop(visit.text("key"), None)
     if entry is None:
         raise InvalidRequestError("", "this was undone already")
-    if entry.scope is not None and entry.hidden_at is not None:
-        _, count = await (await visit.queries.engine()).scopes.restore(entry.scope, entry.hidden_at)
-        return visit.go("/page/scopes", f"Brought back: {entry.text}, {format_count(count, 'memory')}.")
-    if entry.scope is not None:
-        await visit.queries.run("restore_memory", {"scope": entry.scope})
-        return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
     try:
+        if entry.scope is not None and entry.hidden_at is not None:
+            _, count = await (await visit.queries.engine()).scopes.restore(entry.scope, entry.hidden_at)
+            return visit.go("/page/scopes", f"Brought back: {entry.text}, {format_count(count, 'memory')}.")
+        if entry.scope is not None:
+            if entry.scope in await visit.queries.scope_names():  # what was forgotten in it since would come back
+                raise InvalidRequestError("", "the scope is not archived any more; nothing was changed")
+            await visit.queries.run("restore_memory", {"scope": entry.scope})
+            return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
         if entry.hidden_at is not None:
             count = await visit.queries.bring_back(entry.hidden_at)
             return visit.go("/", f"Brought back: {format_count(count, 'memory')}.")
