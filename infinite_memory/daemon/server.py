@@ -26,7 +26,7 @@ from infinite_memory.daemon.handshake import greet
 from infinite_memory.daemon.http_port import HttpPort
 from infinite_memory.daemon.peer_auth import BUFFER_BYTES, Admission, quieten_accept_errors
 from infinite_memory.daemon.process_signals import add_handler
-from infinite_memory.daemon.systemd import Supervisor
+from infinite_memory.daemon.sd_notify import Supervisor
 from infinite_memory.errors import DaemonError, InfiniteMemoryError, truncated_repr
 from infinite_memory.hooks.events import handle_event, sizes_of
 from infinite_memory.hooks.service import HookService

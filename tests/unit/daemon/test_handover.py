@@ -10,7 +10,7 @@ import pytest
 
 from infinite_memory import __version__
 from infinite_memory.daemon import handover, ipc
-from infinite_memory.daemon.systemd import Supervisor
+from infinite_memory.daemon.sd_notify import Supervisor
 
 
 def test_the_version_on_the_disk_is_read_and_not_the_one_in_memory() -> None:

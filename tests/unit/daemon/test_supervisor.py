@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from infinite_memory.daemon.systemd import Supervisor
+from infinite_memory.daemon.sd_notify import Supervisor
 
 
 @pytest.fixture
