@@ -52,6 +52,8 @@ class TargetFinder:
                     memory_id: hidden[memory_id] for memory_id, memory in memories.items() if keys <= memory.tag_keys
                 }
             located = {**located, **hidden}
+        if not located:  # that nothing matches is true of a store that answers
+            await self._store.ping()
         return located
 
     async def _find_by_id(

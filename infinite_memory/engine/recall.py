@@ -256,12 +256,13 @@ class Recall:
             return False
         sidecar = await self._index.sidecar()
         _, narrow = await self._access.resolve(where)
-        every = await call(sidecar, lambda: sidecar.count(narrow))
-        if not every:
-            return True
-        wording = text.read(query, Spelling.EXACT)
-        hits = await asyncio.get_running_loop().run_in_executor(None, lambda: text.search(wording, every, narrow))
-        memory_ids = [hit.memory_id for hit in hits]
+        memory_ids: list[MemoryId] = []
+        if every := await call(sidecar, lambda: sidecar.count(narrow)):
+            wording = text.read(query, Spelling.EXACT)
+            hits = await asyncio.get_running_loop().run_in_executor(None, lambda: text.search(wording, every, narrow))
+            memory_ids = [hit.memory_id for hit in hits]
+        if not memory_ids:
+            await self._access.read(sidecar, [])
         while memory_ids:
             page, looked_at = await self._access.read_page(sidecar, memory_ids)
             await take(list(page.values()))
