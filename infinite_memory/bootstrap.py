@@ -227,10 +227,8 @@ class Application(AbstractAsyncContextManager["Application"]):
         )
         second = open_embedder(SECOND_MODEL, prepare=settings.prepare)
         sidecars = self.home.sidecars
-        files, second_files = (
-            self._open_index(config_index),
-            FaissIndexFiles(sidecars / "second"),
-        )  # derived data, and quick to rebuild
+        # The second space is always in files, also beside an index server: derived data, and quick to rebuild.
+        files, second_files = self._open_index(config_index), FaissIndexFiles(sidecars / "second")
         return embedder, second, files, second_files, TantivyTextFiles(sidecars / "text"), store
 
     async def open_engine_build(self, settings: IndexSettings) -> EngineBuild:

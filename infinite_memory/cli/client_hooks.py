@@ -27,9 +27,8 @@ CLIENTS = (CODEX, CURSOR, GEMINI)
 _OURS = re.compile(
     r"infinite[-_]memory.*\bhook[\s\"']+\w+[\s\"']+--client[\s=\"']+(?:codex|cursor|gemini)\b", re.DOTALL
 )
-_EVENTS_OF = {
-    CODEX: ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")
-}  # others: all known events
+# Clients that are not listed have all known events.
+_EVENTS_OF = {CODEX: ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")}
 _POWERSHELL = (CURSOR, GEMINI)  # these run commands with PowerShell on Windows; Codex with cmd.exe
 
 

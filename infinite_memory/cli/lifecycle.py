@@ -97,9 +97,8 @@ def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
         reply = ask({"action": "backup_memory"} | ({"scheduled": True} if options.rotate else {}))
     if options.json or reply["status"] != "OK":
         code = daemon_requests.report(reply)
-        return (
-            2 if reply.get("error_code") == "INVALID_REQUEST" else code
-        )  # the request has no fields, so the settings are at fault
+        # The request has no fields of the user's, so if it is invalid, the settings are at fault.
+        return 2 if reply.get("error_code") == "INVALID_REQUEST" else code
     counts = reply["counts"]
     locked = ", encrypted" if reply.get("encrypted") else ""
     removed = f", {len(reply['removed'])} older removed" if reply.get("removed") else ""

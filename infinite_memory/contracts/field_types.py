@@ -302,9 +302,8 @@ class TimeRangeField(Field):
         if checking.strict:
             refuse_unknown(others, ("from", "to"), f"{path}.")
         checking.warnings += ignored_fields(others, ("from", "to"), f"{path}.")
-        if all(
-            one in ("", None) for one in value.values()
-        ):  # one empty end is a mistake that would silently widen the range
+        # Only if both ends are empty: a single empty one is a mistake that would silently widen the range.
+        if all(end in ("", None) for end in value.values()):
             return None
         start = self._end(value.get("from"), f"{path}.from", checking, upper=False)
         end = self._end(value.get("to"), f"{path}.to", checking, upper=True)

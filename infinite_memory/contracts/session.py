@@ -52,9 +52,8 @@ class ClientSession:
     counts_use: bool = True
     """False if results do not count as used: shown while a question is typed on the page, or to read-only clients."""
     most_texts: int = MAX_REPORTED_IDS  # of memories to be forgotten; the page shows fewer
-    expected_revision: int | None = (
-        None  # a change is rejected if the memory has another one; set by front ends, not by requests
-    )
+    expected_revision: int | None = None
+    """A change is rejected if the memory has another revision; set by front ends, not by requests."""
 
     async def activate(self, scope: str) -> None:
         """Make *scope* the active one, also for a later daemon."""

@@ -193,9 +193,8 @@ def _start_alone(home: Path, greeting: Json, deadline: float, left_behind: Json 
             process.terminate()
             return
         if (code := process.poll()) is not None:
-            if code < 0 or _listens(
-                home
-            ):  # it was killed, and the next attempt starts another; or another daemon was faster
+            # It was killed, and the next attempt starts another; or another daemon was faster.
+            if code < 0 or _listens(home):
                 return
             said = output.read_text("utf-8", "replace").strip().splitlines()[-3:]
             message = "\n".join(said) or f"it ended with exit code {process.returncode}; {_why_silent(home, output)}"
@@ -211,9 +210,8 @@ def _daemon_environ(home: Path) -> Json:
     root = Path(__file__).resolve().parents[2]  # the directory of the package
     if root.name not in ("site-packages", "dist-packages"):  # a checkout, or a folder bundled with a program
         environ["PYTHONPATH"] = str(root)
-    tunables = ":".join(
-        filter(None, (_HUGE_PAGES, environ.get("GLIBC_TUNABLES")))
-    )  # of several with one name the last wins
+    # The user's come second: of several with one name the last wins.
+    tunables = ":".join(filter(None, (_HUGE_PAGES, environ.get("GLIBC_TUNABLES"))))
     return environ | {"INFINITE_MEMORY_HOME": str(home), "PYTHONSAFEPATH": "1", "GLIBC_TUNABLES": tunables}
 
 

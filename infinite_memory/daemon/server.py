@@ -93,9 +93,8 @@ class Daemon:
         self.supervisor.report_ready()
         await self._wait_for_end()
         self.supervisor.report_stopping()
-        await asyncio.sleep(
-            2 * IN_FLIGHT_S
-        )  # idle sessions have ended then: their clients' next requests go to the next daemon
+        # Idle sessions have ended after this: their clients' next requests go to the next daemon.
+        await asyncio.sleep(2 * IN_FLIGHT_S)
         ipc.remove_record(self.home.path, self.record)  # from now on clients connect to the next daemon
         server.close()
         await self.hooks.close()

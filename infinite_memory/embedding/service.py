@@ -33,9 +33,8 @@ log = logging.getLogger(__name__)
 
 CACHED_QUERIES = 1024  # 1.5 kB each at 384 dimensions
 BATCH_TEXTS = 16  # passed to the model in one call
-BATCH_CHARS = (
-    4000  # of those texts in total: about four windows of the default model, which gains nothing from larger batches
-)
+BATCH_CHARS = 4000
+"""Characters of those texts in total: about four windows of the default model, which gains nothing from larger batches."""
 MAX_WORKERS = 4  # each takes about 30 MB while computing
 SHORT_CHARS = 500  # of a text that is tokenised on the event loop, in a quarter of a millisecond
 RETRY_S = 30.0  # delay before retrying to load a model that failed

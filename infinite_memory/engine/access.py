@@ -148,9 +148,8 @@ class Access:
             await self._store.ping()
             return {}
         located = dict(await call(sidecar, lambda: sidecar.locate(memory_ids)))
-        if (
-            sidecar is self._index.partial or self._index.why_behind is not None
-        ):  # the index does not know all of them yet
+        # The index may not contain all of them yet.
+        if sidecar is self._index.partial or self._index.why_behind is not None:
             located |= await self._store.locate([memory_id for memory_id in memory_ids if memory_id not in located])
         return self._allowed(await self._fetch_moved(sidecar, located))
 

@@ -15,12 +15,8 @@ from infinite_memory.text.tokenizer import tokenize
 
 SAME_TEXT = 0.99  # the question equals the memory's text, ignoring case and whitespace
 
-_ZERO, _BY_COSINE, _BY_COVERAGE, _BY_RANK = (
-    -5.57,
-    7.18,
-    1.98,
-    1.07,
-)  # coefficients of the fit described in `confidence_in`
+# Coefficients of the fit described in `confidence_in`.
+_ZERO, _BY_COSINE, _BY_COVERAGE, _BY_RANK = -5.57, 7.18, 1.98, 1.07
 _BY_LETTERS = 2.0  # chosen by hand: the data sets have too few codes and quotes to fit it
 _EVIDENCE = -8.0, -5.0, -3.0, -1.6, -0.6, 0.5, 1.5, 3.0, 5.5
 _CONFIDENCE = 0.0, 0.08, 0.3, 0.52, 0.58, 0.67, 0.8, 0.9, 0.99

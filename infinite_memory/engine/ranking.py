@@ -21,9 +21,7 @@ MEANING_SHARE = 0.6  # weight of vector score against keyword score in a hybrid 
 SECOND_MEANING_SHARE = 0.55  # the same if the second model reads the question; 0.5 and 0.6 differ by a point at most
 TAG_LIFT = 0.3  # boost for a tag that the question names; 0.2 to 0.4 perform alike
 WINDOW_DISCOUNT = 0.06  # the best of n windows is higher by chance: subtracted from the cosine per e-fold of windows
-MAX_DISCOUNT = (
-    0.12  # reached at eight windows; a larger discount does not help with texts that long, and hides longer ones
-)
+MAX_DISCOUNT = 0.12  # reached at eight windows; more does not help with texts that long, and hides longer ones
 MIN_COSINE = 0.3  # a best cosine below this is noise and is not scaled up to 1
 MIN_COVERAGE = 0.3  # the same for keywords: a best match with less than this share of the question's words
 

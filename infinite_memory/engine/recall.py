@@ -139,9 +139,8 @@ class Recall:
         scopes, search = await self._searcher.prepare(query, where, Mode.HYBRID, Spelling.EXACT)
         ranked = await self._searcher.find_ranked(query, search, k, alone=True)
         matches = ranked.matches[:k]
-        best = {
-            match.memory.content_hash: match.confidence for match in reversed(matches)
-        }  # that of the first of equal texts
+        # Reversed, so that of equal texts the first one's confidence is used.
+        best = {match.memory.content_hash: match.confidence for match in reversed(matches)}
         as_sure = (dataclasses.replace(match, confidence=best[match.memory.content_hash]) for match in matches)
         sure = tuple(match for match in as_sure if match.confidence >= min_confidence)
         return RecallResult(sure, scopes, get_note(search, ranked))
@@ -176,10 +175,8 @@ class Recall:
             standing = _judge_standing(memory, search, matches, ranked, explanation, min_confidence)
         else:
             standing = obstacle or Standing(Reason.UNKNOWN)
-        is_extra = standing.reason in (
-            Reason.NOT_EMBEDDED,
-            Reason.NO_WORD,
-        )  # a candidate only because it was asked about
+        # With these reasons it is a candidate only because it was asked about.
+        is_extra = standing.reason in (Reason.NOT_EMBEDDED, Reason.NO_WORD)
         good = [
             match
             for match in matches

@@ -205,9 +205,8 @@ class Searcher:
             return await embeddings.embed_query(text)
         if mode is Mode.HYBRID:
             return await embeddings.embed_query(text, settings.model_wait_s)
-        return (
-            await embeddings.embed_query(text) if embeddings.state == "ready" else None
-        )  # used for the confidence only
+        # In text mode it is used for the confidence only.
+        return await embeddings.embed_query(text) if embeddings.state == "ready" else None
 
     async def find_ranked(
         self, query: str, search: Search, wanted: int, *, beside: Sequence[MemoryId] = (), alone: bool = False

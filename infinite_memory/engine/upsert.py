@@ -106,10 +106,8 @@ class Upserts:
             async with lock:
                 try:
                     done = await self._try_upsert(draft, scope, key, keys)
-                except (
-                    ScopeNotFoundError
-                ):  # removed or merged just now, nothing was stored: another scope may have the name
-                    done = None
+                except ScopeNotFoundError:
+                    done = None  # removed or merged just now, nothing was stored: another scope may have the name
             if done is not None:
                 return done
             await self._scopes.refresh()
@@ -129,9 +127,8 @@ class Upserts:
                 await self._store.undelete({memory_id: scope.scope_id})
                 again = await self._try_upsert(draft, scope, key, keys)  # with its current state
                 return again and dataclasses.replace(again, outcome=UpsertOutcome.UPDATED)
-            moved = await self._store.find_moved(
-                [one for one in ids if one not in memories]
-            )  # moved memories keep their ids
+            # Moved memories keep their ids.
+            moved = await self._store.find_moved([memory_id for memory_id in ids if memory_id not in memories])
             if free is None and ids[0] not in memories and ids[0] not in moved:
                 free = ids[0]
             if free is not None and not memories and not moved:

@@ -23,17 +23,13 @@ PROTOCOL = 1  # `daemon.ipc`
 HOME_VARIABLE = "INFINITE_MEMORY_HOME"  # `paths`
 CARRIED = ("INFINITE_MEMORY_CAPTURE__", "INFINITE_MEMORY_HOOKS__")
 """Prefixes of the variables carried by a client's events: they apply to that client only, not to the daemon it may start."""
-TOLD_IN_FULL = (
-    "claude-code",
-    "codex",
-    "gemini",
-)  # clients whose events may be sent twice: turns come from their transcripts
+TOLD_IN_FULL = ("claude-code", "codex", "gemini")
+"""Clients whose events may be sent twice: turns come from their transcripts."""
 ANSWER_S = 0.8  # timeout for the daemon's answer
 DEADLINE_S = 1.2  # Claude Code gives SessionEnd 1.5 s in all
 INPUT_BYTES = 16 << 20
-SHORT_BYTES = (
-    128 << 10
-)  # maximum size of an event that the daemon parses; a larger one is parsed by the hook's own process
+SHORT_BYTES = 128 << 10
+"""Maximum size of an event that the daemon parses; a larger one is parsed by the hook's own process."""
 _DONE = b'{"ok": true}\n'
 
 

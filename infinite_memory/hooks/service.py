@@ -47,11 +47,8 @@ log = logging.getLogger(__name__)
 
 RETRY_S = (1.0, 300.0)  # first and longest delay before a retry
 ANSWER_S = 0.6  # the hook waits 0.8 s: a later answer is not shown, and must not count as shown
-CAPTURED, DIGESTED, WRITTEN = (
-    "capture",
-    "digest",
-    "digest-by-model",
-)  # names of the daemon's own events for `doctor`
+CAPTURED, DIGESTED, WRITTEN = "capture", "digest", "digest-by-model"
+"""Names of the daemon's own events for `doctor`."""
 
 
 class HookService:

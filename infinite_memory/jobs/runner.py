@@ -48,11 +48,8 @@ START_LOOK_S = 0.2  # poll interval until MongoDB is connected
 STOP_S = 10.0  # grace period for a running job at shutdown; it stays due otherwise
 CLOCK_FAULT = dt.timedelta(days=2)  # a run recorded further in the future than this was recorded with a wrong clock
 DEFAULT_TIME = dt.time(3, 0)
-_AFTER_BACKUP = {
-    RETENTION: 15,
-    TIDY: 30,
-    "check_sidecar": 60,
-}  # minutes: purged memories are in the backup of the same night
+_AFTER_BACKUP = {RETENTION: 15, TIDY: 30, "check_sidecar": 60}
+"""Minutes after the backup at which the other jobs run: purged memories are then in the backup of the same night."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,9 +141,8 @@ def is_on_this_machine(url: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         try:
-            address = ipaddress.ip_address(
-                socket.inet_aton(host)
-            )  # 127.1, 0x7f000001: accepted by the system's resolver
+            # Forms that the system's resolver accepts: 127.1, 0x7f000001.
+            address = ipaddress.ip_address(socket.inet_aton(host))
         except (OSError, ValueError):
             return False
     mapped = getattr(address, "ipv4_mapped", None) or address

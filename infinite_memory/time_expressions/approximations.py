@@ -36,10 +36,8 @@ def some_more_ago(reader: Reader, position: int) -> Found | None:
             return None
         parts, after = read
         if reader.has(after, Tag.SOME_MORE) or (reader.language.scriptless and reader.has(after, Tag.JUST_UNDER)):
-            how, after = (
-                reader.at(after),
-                after + (not reader.has(after, Tag.AGO)),
-            )  # "2年ちょっと前" ends in its word for ago
+            # "2年ちょっと前" ends in its word for ago.
+            how, after = reader.at(after), after + (not reader.has(after, Tag.AGO))
         if how is None or any(part.vague for part in parts):
             return None
         span = _up_to_one_less(reader, parts) if how.has(Tag.JUST_UNDER) else _up_to_one_more(reader, parts)

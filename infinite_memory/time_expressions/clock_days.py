@@ -122,9 +122,8 @@ def part_of_day(reader: Reader, position: int) -> Found | None:
         and reader.at(index + 1).get(Tag.RELATIVE) == -1
         and reader.language.code in ("fr", "es", "pt")
     ):
-        return Found(
-            part_span(today - dt.timedelta(days=1), reader.at(index).get(Tag.PART)), index + 2
-        )  # "la nuit dernière"
+        # "la nuit dernière"
+        return Found(part_span(today - dt.timedelta(days=1), reader.at(index).get(Tag.PART)), index + 2)
     if reader.has(index, Tag.PART) and not reader.has(index, Tag.HOLIDAY):
         behind = reader.skip(reader.skip_sign(index + 1), Tag.ON, Tag.OF, Tag.THE, limit=3)
         result = reader.day(behind)

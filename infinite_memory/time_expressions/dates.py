@@ -203,9 +203,8 @@ def day_and_month(reader: Reader, position: int) -> Found | None:
             after += 1
         result = with_year(reader, Date(None, month, day.value), after)
         if result and reader.at(index).has(Tag.WEAK) and not day.ordinal and result.after == after:
-            result = replace(
-                result, strong=reader.at(index).capital and day.digits > 0
-            )  # "12 may suffice", "one may ask"
+            # Not "12 may suffice" or "one may ask".
+            result = replace(result, strong=reader.at(index).capital and day.digits > 0)
         return result
     month_number = reader.number(index) if reader.lone and index > day.after else None
     if (

@@ -92,9 +92,8 @@ def nth_inside(nth: int, many: int, weekday: int | None, unit: Unit | None, oute
     """
     start, end = outer.start, outer.end
     assert start is not None and end is not None
-    if (
-        unit is Unit.FORTNIGHT and outer.grain is Unit.MONTH and many == 1
-    ):  # "la segunda quincena de octubre" has 16 days
+    if unit is Unit.FORTNIGHT and outer.grain is Unit.MONTH and many == 1:
+        # "la segunda quincena de octubre" has 16 days.
         halves = {1: "first_half", 2: "second_half", -1: "second_half"}
         return edge_span(outer, halves[nth]) if nth in halves else None
     if many > 1 and (weekday is not None or unit is Unit.WEEKEND):

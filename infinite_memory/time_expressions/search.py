@@ -32,10 +32,8 @@ _MAX_STARTS = 40  # start positions that are tried; bounds the work on hostile t
 _MAX_STRANGE = 3  # lexemes of a time that may be a word or two of another language
 _MAX_STRANGE_LENGTH = 5  # letters
 _MIN_OTHERS = 2
-_KNOWN_SHARE = {
-    False: 0.6,
-    True: 0.3,
-}  # of the letters around it that identify its language; English is easier to identify
+_KNOWN_SHARE = {False: 0.6, True: 0.3}
+"""Share of the letters around a time that identify its language, by whether that is English, which is easier to identify."""
 _LIKELY = 0.75  # share of the best language's score above which another is tried
 _PROSE = 20  # characters of a text for each letter of its known words, above which it is in none of the languages
 _MAX_GUESSES = 2  # languages tried for such a text

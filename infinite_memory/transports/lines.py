@@ -29,9 +29,7 @@ log = logging.getLogger(__name__)
 BOM = b"\xef\xbb\xbf"
 IN_FLIGHT_S = 0.1  # once a session is stopped: how long to wait for a line that is being sent
 NEXT_IN_FLIGHT_S = 0.02  # and for each line after it
-STOPPED_READ_S = (
-    1.0  # total; after that only input that is already there is read, as a client may go on asking for ever
-)
+STOPPED_READ_S = 1.0  # in total; then only input that is already there is read, as a client may never stop asking
 _TURNS = 8  # of the event loop, in which input that is already there arrives
 STOPPED_SEND_S = 5.0  # once a session is stopped: how long a reply may take to be accepted
 LARGE_LINE = 64 * 1024  # larger lines are parsed in a thread, so that other sessions need not wait

@@ -25,9 +25,9 @@ T = TypeVar("T")
 MAX_ROWS = 16_384
 """The maximum number of rows that a server returns for one query or search."""
 
-NOT_LOADED = (
-    101  # Milvus' code for a collection that is not loaded; a server that was killed may not reload any by itself
-)
+NOT_LOADED = 101
+"""Milvus' code for a collection that is not loaded; a server that was killed may not reload any by itself."""
+
 RECONNECT_S = 2.0  # maximum delay between attempts to connect; the library's own backoff grows to two minutes
 CONNECT_S = 5.0  # maximum for one attempt: lost packets get no answer
 MAX_CAUSES = 20  # of an error's chain that are read
@@ -120,9 +120,8 @@ class Connection:
     def _connect(self) -> MilvusClient:
         from pymilvus import MilvusClient
 
-        logging.getLogger("pymilvus").setLevel(
-            logging.CRITICAL
-        )  # it logs whole expressions; its errors are raised anyway
+        # It logs whole expressions; its errors are raised anyway.
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         options: dict[str, Any] = {"token": self._token} if self._token else {}
         channel = {
             "grpc.max_reconnect_backoff_ms": round(RECONNECT_S * 1000),

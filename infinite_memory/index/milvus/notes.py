@@ -108,10 +108,7 @@ class Notes:
         """Take the notebook of all indexes, and the collection name of this one."""
         self._notebook, self._owner = notebook, owner
         self._lock = threading.Lock()
-        self._seen: dict[str, dict[str, None]] = {
-            TAG: {},
-            SCOPE: {},
-        }  # encoded, in order of first use
+        self._seen: dict[str, dict[str, None]] = {TAG: {}, SCOPE: {}}  # encoded, in order of first use
         self._newest_ms = 0
         self._read_at = -REFRESH_S
 

@@ -64,9 +64,8 @@ async def compact(connection: Connection, *, deployment: str, dry_run: bool) -> 
 
 async def _checkpoint(database: Database) -> None:
     """Force a checkpoint: blocks freed since the last one do not count as free yet."""
-    with contextlib.suppress(
-        OperationFailure
-    ):  # not permitted: space freed in the last minute is left for the next run
+    # If it is not permitted, space freed in the last minute is left for the next run.
+    with contextlib.suppress(OperationFailure):
         await database.client.admin.command("fsync")
 
 

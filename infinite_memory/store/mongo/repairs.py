@@ -198,9 +198,8 @@ class MongoRepairs(Repairs):
         if match is not None and is_object_id(key):
             await self._remove_memories({MemoryId(str(key)): ScopeId(match[1])})
         elif name == schema.SCOPES and is_object_id(key):
-            async with (
-                self._connection.operation() as database
-            ):  # so that a scope without a document can be dropped as well
+            # Upserted, so that a scope without a document can be dropped as well.
+            async with self._connection.operation() as database:
                 await database[name].update_one({"_id": key}, {"$set": {"dropping": True}}, upsert=True)
             await self._drop_scope(ScopeId(str(key)))
         else:

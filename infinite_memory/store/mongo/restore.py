@@ -176,9 +176,8 @@ class RestoreJob(Restore):
             if self._only:
                 [document] = decoded(raw)
                 if known is not None and _is_digest(document):
-                    self._skipped += (
-                        1  # its id marks it as one, so that it is removed with what it quotes; a copy would stay
-                    )
+                    # Its id marks it as one, so that it is removed with what it quotes; a copy would stay.
+                    self._skipped += 1
                     continue
                 self._added.add(memory_id)
                 kept.append(encoded(self._renamed(document)))

@@ -12,15 +12,15 @@ from functools import lru_cache
 
 from infinite_memory.normalization import normalize
 
-_DROPPED = frozenset(
-    "\u00ad\u200b\u200c\u200d\u200e\u200f\u0640\ufeff"
-)  # soft hyphens, joiners, direction marks, tatweel
+# Soft hyphens, joiners, direction marks, tatweel.
+_DROPPED = frozenset("\u00ad\u200b\u200c\u200d\u200e\u200f\u0640\ufeff")
+# Vowel points.
 _MARKS_DROPPED = (
     ("\u0591", "\u05c7"),
     ("\u0610", "\u061a"),
     ("\u064b", "\u065f"),
     ("\u0670", "\u0670"),
-)  # vowel points
+)
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")  # Thai, Lao, Burmese, Khmer
 _APOSTROPHES = dict.fromkeys("\u2019\u2018\u02bc\u02b9`\u00b4", "'")
 

@@ -13,16 +13,12 @@ MAX_FOLDERS_DEEP = 32  # nobody nests notes that deep, and each level keeps a de
 MAX_ENTRIES = 5_000_000  # memories of one import; their ids are kept in memory, some 100 bytes each
 MAX_REFUSED = 100_000  # invalid entries that are reported one by one: with more the file is not what it seems, and each takes time
 MAX_RECORD_BYTES = 32 << 20  # one JSON record; a ChatGPT conversation is one, and the longest known have some 20 MiB
-MAX_RECORD_PARTS = (
-    500_000  # lists, objects and commas in a record: empty lists cost 30 times their length once they are read
-)
+MAX_RECORD_PARTS = 500_000  # lists, objects and commas in a record: empty lists take 30 times their length when parsed
 MAX_RECORD_LEVELS = 100  # of nesting; the JSON parser recurses
 MAX_ROW_BYTES = 4 << 20  # one row of a table: a text of the largest kind, quoted, with all that is said about it
 MAX_NOTE_BYTES = 16 << 20  # a file that is read whole
 MAX_FRONT_MATTER_BYTES = 64 << 10  # people write a kilobyte; the YAML library takes a second for this much
-MAX_ARCHIVE_INDEX_BYTES = (
-    8 << 20
-)  # an archive's central directory, kept in memory: more than `MAX_FILES` names of usual length
+MAX_ARCHIVE_INDEX_BYTES = 8 << 20  # an archive's central directory, kept in memory: over `MAX_FILES` usual names
 MAX_UNFOLDING = 200  # times the archive's size; text compresses 5 to 30 times, only a bomb 200 times
 MIN_UNFOLDED_BYTES = 64 << 20  # always allowed, for small archives of very regular text
 MAX_SILENT_S = 120.0  # without one entry; a disk reads `MAX_BYTES` in half of that

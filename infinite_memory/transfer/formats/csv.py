@@ -120,9 +120,8 @@ class _Rows:
                     self._row = [*self._row[:1], (number, "")] if self._row else [(number, "")]
                     self._fault = f"is longer than {MAX_ROW_BYTES >> 20} MiB"
                     return
-                line = raw.decode(
-                    "utf-8", "surrogateescape"
-                )  # if it is not UTF-8, the row is refused when it is validated
+                # If it is not UTF-8, the row is refused when it is validated.
+                line = raw.decode("utf-8", "surrogateescape")
             self._row.append((number, line))
             self._size += len(line)
             if self._size > MAX_ROW_BYTES:

@@ -94,9 +94,8 @@ def _object(pairs: list[tuple[str, Any]]) -> Json:
     return found
 
 
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_constant=lambda _: None
-)  # creating one costs more than using it
+# Shared, because creating one costs more than using it.
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=lambda _: None)
 
 
 def _skip(text: str, index: int) -> int:

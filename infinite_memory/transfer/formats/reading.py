@@ -247,8 +247,7 @@ class Reading:
             elif found.is_element and not (has_lists or weight.is_too_much):
                 whole.setdefault(str(found.key), []).append(found.value)
             elif found.key is not None and not (found.is_element or weight.is_too_much):
-                if (
-                    found.key in lists
-                ):  # an empty list has no elements, and anything else in its place is nothing to read
+                # An empty list has no elements, and anything else in its place is nothing to read.
+                if found.key in lists:
                     has_lists = True
                 whole[found.key] = found.value

@@ -28,12 +28,8 @@ MAX_YEARS = 60
 FIRST_YEAR, LAST_YEAR = 1900, 2200
 LIMIT = 50
 WEEK = 7
-WIDTH, HEIGHT, HEADROOM, LABELS = (
-    960,
-    180,
-    30,
-    34,
-)  # of the chart: its bars, with room for numbers above and names below
+WIDTH, HEIGHT, HEADROOM, LABELS = 960, 180, 30, 34
+"""Dimensions of the chart: its bars, with space for numbers above and names below."""
 MIN_STEP = 30  # units between bars from which on each has its number
 MIN_PHONE_STEP = 60  # the same if letters are large: a phone shows the chart at a third of its width
 
