@@ -60,7 +60,7 @@ class Application(AbstractAsyncContextManager["Application"]):
         self.config, self.home, self._clock = config, home, clock
         self.mongod = None if config.mongodb.uri else self._local_mongo()
         self._building: asyncio.Task[Engine] | None = None
-        self.watch = Events(self.engine)
+        self.events = Events(self.engine)
         self.jobs: Jobs | None = None
         self.presence: Presence | None = None
         self.services: Services | None = None
@@ -88,7 +88,7 @@ class Application(AbstractAsyncContextManager["Application"]):
     async def _close_parts(self) -> None:
         assert self._building is not None
         await asyncio.gather(self._building, return_exceptions=True)
-        self.watch.close()
+        self.events.close()
         if self.jobs is not None:
             await self.jobs.close()
         if self.presence is not None:
@@ -155,7 +155,7 @@ class Application(AbstractAsyncContextManager["Application"]):
         return ContractContext(
             self.engine,
             session,
-            self.watch,
+            self.events,
             self.home.path,
             environ,
             options,
@@ -180,7 +180,7 @@ class Application(AbstractAsyncContextManager["Application"]):
             store, scopes, embeddings, files, TextSync(store, text_files), second_space,
             wait_s=config.recall.wait_s, save_every_s=config.sidecar.save_every_s,
         )  # fmt: skip
-        index.subscribe(self.watch.publish)
+        index.subscribe(self.events.publish)
         embeddings.start()
         index.start()
         reranker = None

@@ -62,10 +62,10 @@ class InfiniteMemoryStore(BaseStore):
     def __init__(
         self, memory: Memory | None = None, *, scope: str = "LangGraph", index: IndexConfig | None = None
     ) -> None:
-        strange = sorted(set(index or {}) - {"fields"})
-        if strange:
+        unknown = sorted(set(index or {}) - {"fields"})
+        if unknown:
             raise ValueError(
-                f"index: {', '.join(strange)} cannot be set here, the daemon's own model is used; known: fields"
+                f"index: {', '.join(unknown)} cannot be set here, the daemon's own model is used; known: fields"
             )
         self._memory = Memory() if memory is None else memory
         if self._memory.user_id is not None:
@@ -211,13 +211,13 @@ class InfiniteMemoryStore(BaseStore):
 
     def _namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()
-        there = {_get_place(item)[0] for item in self._all([])}
-        named = {
+        existing = {_get_place(item)[0] for item in self._all([])}
+        namespaces = {
             namespace[: op.max_depth]
-            for namespace in there
+            for namespace in existing
             if all(_matches(namespace, condition) for condition in conditions)
         }
-        return sorted(named)[op.offset : op.offset + op.limit]
+        return sorted(namespaces)[op.offset : op.offset + op.limit]
 
     def _all(self, tags: Sequence[str]) -> Iterator[MemoryItem]:
         """Yield every item with the tags, newest first; a scope that does not exist yet has none."""
@@ -277,7 +277,7 @@ def _matches(namespace: Namespace, condition: MatchCondition) -> bool:
     if len(namespace) < len(path):
         return False
     part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
-    return all(expected in ("*", there) for expected, there in zip(path, part, strict=True))
+    return all(expected in ("*", actual) for expected, actual in zip(path, part, strict=True))
 
 
 def _own_tag(namespace: Namespace, key: str) -> str:

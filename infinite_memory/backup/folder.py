@@ -154,10 +154,10 @@ def find_newest(folder: Path) -> Path:
     Raises:
         BackupNotFoundError: no file there has the name of a backup.
     """
-    named = [file for file in list_names(folder) if NAME.fullmatch(file.name)]
-    if not named:
+    backups = [file for file in list_names(folder) if NAME.fullmatch(file.name)]
+    if not backups:
         raise BackupNotFoundError(f"there is no backup in the folder {folder}", folder=folder)
-    return named[-1]
+    return backups[-1]
 
 
 def find_backup_for_client(folder: Path, name: str) -> Path:
@@ -191,13 +191,13 @@ def display_name(file: Path) -> str:
 
 def list_names(folder: Path) -> list[Path]:
     """Return the files in *folder* with the suffix of backups, oldest first by name; none if the folder does not exist."""
-    found = []
+    files = []
     with contextlib.suppress(OSError):
         for file in folder.iterdir():
             with contextlib.suppress(OSError):  # removed in the meantime, or a link into an inaccessible folder
                 if file.suffix == SUFFIX and file.is_file():
-                    found.append(file)
-    return sorted(found, key=lambda file: file.stem)
+                    files.append(file)
+    return sorted(files, key=lambda file: file.stem)
 
 
 def make_stem(kind: str, instant: dt.datetime) -> str:
@@ -205,11 +205,11 @@ def make_stem(kind: str, instant: dt.datetime) -> str:
     return f"{kind}_{instant.astimezone(dt.UTC):%Y-%m-%dT%H-%M-%SZ}"
 
 
-def unwritable(folder: Path, problem: OSError) -> BackupError:
+def unwritable(folder: Path, exc: OSError) -> BackupError:
     """Return an error for a file that could not be written; it names the folder, not the file."""
     folder = folder.absolute()
-    said = f"the folder {folder} cannot be written to: {problem.strerror or problem}; nothing was kept"
-    return BackupError(said, folder=folder)
+    message = f"the folder {folder} cannot be written to: {exc.strerror or exc}; nothing was kept"
+    return BackupError(message, folder=folder)
 
 
 def sync_folder(folder: Path) -> None:

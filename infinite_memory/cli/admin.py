@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infinite_memory.cli.daemon_requests import ask, ask_daemon, home_and_config, report
 from infinite_memory.cli.progress import add_option, asking
@@ -17,6 +17,10 @@ from infinite_memory.cli.service_checks import check_backups, check_http, descri
 from infinite_memory.cli.terminal import in_one_line
 from infinite_memory.errors import EmbeddingError, InfiniteMemoryError, format_count
 from infinite_memory.paths import CHECKOUT_CONFIG_FILE, Home
+
+if TYPE_CHECKING:
+    from infinite_memory.cli.hook_checks import AddFinding
+    from infinite_memory.config import Config
 
 Json = dict[str, Any]
 
@@ -163,30 +167,30 @@ def doctor(options: argparse.Namespace) -> int:
 
     findings: list[Json] = []
 
-    def found(name: str, problem: str | None, good: str, *, wait: bool = False) -> None:
+    def add_finding(name: str, problem: str | None, good: str, *, wait: bool = False) -> None:
         finding = {"check": name, "ok": problem is None, "says": problem or good}
         findings.append(finding | ({"wait": True} if wait else {}))
 
     home, settings = home_and_config(options)
     is_preparing = False
-    found("settings", None, f"{len(settings.origins)} differ from the defaults")
+    add_finding("settings", None, f"{len(settings.origins)} differ from the defaults")
     try:
         home.make()
-    except OSError as problem:
-        found("home", f"{home.path} cannot be used: {problem}", "")
+    except OSError as exc:
+        add_finding("home", f"{home.path} cannot be used: {exc}", "")
     else:
-        found("home", _permissions(home.path), f"{home.path}, for its owner alone")
+        add_finding("home", _permissions(home.path), f"{home.path}, for its owner alone")
         free, short = shutil.disk_usage(home.path).free, " and ".join(find_shortages(home.path))
-        found("disk", f"only {short} are free" if short else None, f"{free / 2**30:,.1f} GiB are free")
-        status, stats = _check_parts(options, settings, home, found)
+        add_finding("disk", f"only {short} are free" if short else None, f"{free / 2**30:,.1f} GiB are free")
+        status, stats = _check_parts(options, settings, home, add_finding)
         is_preparing = _is_preparing(stats)
-        check_backups(settings, home, stats, status, found)
-        check_http(settings, status, found)
+        check_backups(settings, home, stats, status, add_finding)
+        check_http(settings, status, add_finding)
         with contextlib.suppress(RuntimeError):  # a user without a home directory has no clients to check
-            check_clients(os.environ, Path.home(), found)
-            check_hooks(home.path, os.environ, Path.home(), found)
+            check_clients(os.environ, Path.home(), add_finding)
+            check_hooks(home.path, os.environ, Path.home(), add_finding)
     if not is_preparing:  # otherwise there is no model to check yet
-        _check_model(settings, found)
+        _check_model(settings, add_finding)
     well = all(finding["ok"] for finding in findings)
     if options.json:
         print(json.dumps({"ok": well, "checks": findings}, ensure_ascii=False))
@@ -197,28 +201,30 @@ def doctor(options: argparse.Namespace) -> int:
     return 0 if well else 1
 
 
-def _check_parts(options: argparse.Namespace, settings: Any, home: Home, found: Any) -> tuple[Json, Json]:
+def _check_parts(
+    options: argparse.Namespace, settings: Config, home: Home, add_finding: AddFinding
+) -> tuple[Json, Json]:
     """Check the daemon's health, compare the counts of index and database, and return the daemon's status and statistics."""
     try:
         health = ask(options, {"action": "health_check"})
         reply = ask(options, {"action": "get_memory_stats"})
         status = (ask_daemon("status") or {}).get("status", {})
     except InfiniteMemoryError as exc:
-        found("daemon", str(exc), "")
+        add_finding("daemon", str(exc), "")
         return {}, {}
     stats: Json = reply.get("stats", {})
-    report_health(health, stats, describe_database(settings, home, stats), found)
+    report_health(health, stats, describe_database(settings, home, stats), add_finding)
     if health.get("status") == "OK":
-        found("documents", _set_aside(health.get("set_aside", [])), "all can be read")
+        add_finding("documents", _set_aside(health.get("set_aside", [])), "all can be read")
     if reply["status"] != "OK":
-        found("counts", reply["error"], "")
+        add_finding("counts", reply["error"], "")
         return status, {}
     if not settings.mongodb.uri:
-        _check_files(status, len(stats["scopes"]) + len(stats["archived_scopes"]), found)
+        _check_files(status, len(stats["scopes"]) + len(stats["archived_scopes"]), add_finding)
     stored = stats["total_memories"] + sum(stats["archived_scopes"].values())
     indexed = stats["sidecar"]["count"]
     differ = f"the index holds {format_count(indexed, 'memory')}, the database {stored:,}; infinite-memory reindex mends that"
-    found(
+    add_finding(
         "counts",
         differ if indexed != stored else None,
         f"{format_count(stored, 'memory')}, {'it is' if stored == 1 else 'all'} indexed",
@@ -226,13 +232,13 @@ def _check_parts(options: argparse.Namespace, settings: Any, home: Home, found: 
     return status, stats
 
 
-def report_health(health: Json, stats: Json, database: str, found: Any) -> None:
+def report_health(health: Json, stats: Json, database: str, add_finding: AddFinding) -> None:
     """Report the health of the daemon's parts; a model that is still being prepared is not a fault."""
     for name, says in health.get("checks", {}).items():
         if name == "model" and says != "ok" and _is_preparing(stats):
-            found(name, None, f"{says}; nothing to do: until then memories are found by their words", wait=True)
+            add_finding(name, None, f"{says}; nothing to do: until then memories are found by their words", wait=True)
         else:
-            found(name, None if says == "ok" else says, database if name == "mongodb" else "works")
+            add_finding(name, None if says == "ok" else says, database if name == "mongodb" else "works")
 
 
 def _is_preparing(stats: Json) -> bool:
@@ -251,28 +257,28 @@ def _set_aside(documents: list[Json]) -> str | None:
     return f"set aside, for they cannot be read: {named}; `infinite-memory repair` tells what can be done"
 
 
-def _check_files(status: Json, scopes: int, found: Any) -> None:
+def _check_files(status: Json, scopes: int, add_finding: AddFinding) -> None:
     """Check that the daemon's open file limit is enough for its scopes."""
     files = status.get("open_files") or {}
     if (most := files.get("max_scopes")) is None:
-        found("files", None, "no limit of open files")
+        add_finding("files", None, "no limit of open files")
         return
-    said = f"{files['limit']:,} open files are enough for {format_count(most, 'scope')}; there are {scopes:,}"
-    found("files", f"{said}; raise the hard limit of open files" if scopes >= most else None, said)
+    counts = f"{files['limit']:,} open files are enough for {format_count(most, 'scope')}; there are {scopes:,}"
+    add_finding("files", f"{counts}; raise the hard limit of open files" if scopes >= most else None, counts)
 
 
-def _check_model(settings: Any, found: Any) -> None:
+def _check_model(settings: Config, add_finding: AddFinding) -> None:
     from infinite_memory.embedding.factory import open_embedder
     from infinite_memory.embedding.verification import check_fidelity
 
-    one = settings.embedding
+    model = settings.embedding
     try:
-        embedder = open_embedder(one.model, truncate_dim=one.truncate_dim, precision=one.precision)
+        embedder = open_embedder(model.model, truncate_dim=model.truncate_dim, precision=model.precision)
         fidelity = check_fidelity(embedder)
     except EmbeddingError as exc:
-        found("fidelity", str(exc), "")
+        add_finding("fidelity", str(exc), "")
         return
-    found("fidelity", None if fidelity.is_faithful else str(fidelity), str(fidelity))
+    add_finding("fidelity", None if fidelity.is_faithful else str(fidelity), str(fidelity))
 
 
 def _permissions(home: Path) -> str | None:

@@ -15,32 +15,32 @@ from typing import Any
 from infinite_memory.cli.client_files import CLIENTS, Target, find_target
 from infinite_memory.cli.client_hooks import NAME
 from infinite_memory.cli.config_edit import find_entry
-from infinite_memory.cli.hook_checks import Found
+from infinite_memory.cli.hook_checks import AddFinding
 from infinite_memory.platform_files import read_regular_text
 
 SHORT_PATH_CLIENT = "claude-desktop"
 """Starts servers with a shorter PATH than a terminal's, and creates its own folder when first started."""
 
 
-def check_clients(environ: Mapping[str, str], user: Path, found: Found) -> None:
+def check_clients(environ: Mapping[str, str], user: Path, add_finding: AddFinding) -> None:
     """Report for each client with settings whether it starts this memory; one line if none does."""
-    told = [_check(client, find_target(client, environ, sys.platform, user), found) for client in CLIENTS]
-    if not any(told):
+    has_server = [_check(client, find_target(client, environ, sys.platform, user), add_finding) for client in CLIENTS]
+    if not any(has_server):
         says = "none has this memory among its servers (extensions are not seen): `infinite-memory connect CLIENT` enters it"
-        found("clients", None, says)
+        add_finding("clients", None, says)
 
 
-def _check(client: str, target: Target, found: Found) -> bool:
+def _check(client: str, target: Target, add_finding: AddFinding) -> bool:
     """Check one client; True if it has an entry, or a file that cannot be parsed."""
     try:
         entry = find_entry(read_regular_text(target.file), target.key, NAME, is_toml=target.is_toml)
     except FileNotFoundError:
-        return _report_missing(client, target, found)
+        return _report_missing(client, target, add_finding)
     except (OSError, ValueError) as exc:
-        found(f"server {client}", f"{target.file} is not understood: {exc}", "")
+        add_finding(f"server {client}", f"{target.file} is not understood: {exc}", "")
         return True
     if entry is None:
-        return _report_missing(client, target, found)
+        return _report_missing(client, target, add_finding)
     problem = _find_problem(entry)
     wrong = None if problem is None else f"{target.file}: {problem}; `infinite-memory connect {client}` puts that right"
     good = f"entered in {target.file}; where it shows no tools, restart {target.title}"
@@ -49,15 +49,15 @@ def _check(client: str, target: Target, found: Found) -> bool:
             f"entered in {target.file}; it starts {entry['command']} by its name, which {target.title} may not find:"
             f" `infinite-memory connect {client}` enters the full path"
         )
-    found(f"server {client}", wrong, good)
+    add_finding(f"server {client}", wrong, good)
     return True
 
 
-def _report_missing(client: str, target: Target, found: Found) -> bool:
+def _report_missing(client: str, target: Target, add_finding: AddFinding) -> bool:
     """Report that Claude Desktop, if it was ever started, has no entry; False, as `_check` returns without one."""
     if client == SHORT_PATH_CLIENT and target.file.parent.is_dir():
         says = f"not among the servers of {target.file} (an extension is not seen): `infinite-memory connect {client}` enters it"
-        found(f"server {client}", None, says)
+        add_finding(f"server {client}", None, says)
     return False
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from infinite_memory import __version__
 from infinite_memory.cli import client_hooks, plugin
@@ -22,10 +22,17 @@ from infinite_memory.hooks.control import ON, read_control
 from infinite_memory.hooks.files import CLAUDE_CODE, CODEX, GEMINI, last_events, waiting
 from infinite_memory.platform_files import read_regular_text
 
-Found = Callable[[str, str | None, str], None]
-"""Called with the name of a check, the problem or None, and the text to show if there is no problem."""
 
-AGAIN = "`infinite-memory connect {}` puts that right"
+class AddFinding(Protocol):
+    """Adds the result of a check to the report: its name, the problem or None, and the text to show if there is no problem.
+
+    With *wait* the check cannot be made yet, which is not a problem.
+    """
+
+    def __call__(self, name: str, problem: str | None, good: str, *, wait: bool = False) -> None: ...
+
+
+FIX = "`infinite-memory connect {}` puts that right"
 _ADVICE = (
     (
         "did not answer within",
@@ -42,25 +49,25 @@ _ADVICE = (
 """Substring of a failure, and the advice for it."""
 
 
-def check_hooks(home: Path, environ: Mapping[str, str], user: Path, found: Found) -> None:
+def check_hooks(home: Path, environ: Mapping[str, str], user: Path, add_finding: AddFinding) -> None:
     """Report the state of each assistant's hooks; one line if none has any."""
-    installed = [*_check_plugin(environ, user, found), *_check_clients(environ, user, found)]
+    installed = [*_check_plugin(environ, user, add_finding), *_check_clients(environ, user, add_finding)]
     events = last_events(home)
     for client in EVENTS:
         own = [event for event in events if event["client"] == client]
         if own:
             failing = [f"{describe_event(event)}{_advice(str(event['failure']))}" for event in own if event["failure"]]
-            found(f"hooks {client}", "; ".join(failing) or None, "; ".join(map(describe_event, own)))
+            add_finding(f"hooks {client}", "; ".join(failing) or None, "; ".join(map(describe_event, own)))
         elif client in installed:
-            found(f"hooks {client}", None, "none came yet: they begin with the client's next session")
+            add_finding(f"hooks {client}", None, "none came yet: they begin with the client's next session")
     state, queued = read_control(home).state, len(waiting(home))
-    said = f"capture is {state}" + ("" if state == ON else "; `infinite-memory capture resume` turns it on")
+    status = f"capture is {state}" + ("" if state == ON else "; `infinite-memory capture resume` turns it on")
     if queued:
-        said += f"; {queued} events wait for the daemon, which `infinite-memory daemon start` starts"
+        status += f"; {queued} events wait for the daemon, which `infinite-memory daemon start` starts"
     if installed or events or queued:
-        found("capture", malformed_files(home), said)
+        add_finding("capture", malformed_files(home), status)
     else:
-        found(
+        add_finding(
             "hooks",
             malformed_files(home),
             "no assistant has any: `infinite-memory connect claude-code --plugin` installs them",
@@ -71,7 +78,7 @@ def _advice(failure: str) -> str:
     return next((f": {advice}" for part, advice in _ADVICE if part in failure), "")
 
 
-def _check_plugin(environ: Mapping[str, str], user: Path, found: Found) -> Iterator[str]:
+def _check_plugin(environ: Mapping[str, str], user: Path, add_finding: AddFinding) -> Iterator[str]:
     """Check the plugin of Claude Code; yield the client's name if it is turned on."""
     folder, file = plugin.plugin_folder(environ, user), plugin.settings_file(environ, user)
     try:
@@ -82,17 +89,17 @@ def _check_plugin(environ: Mapping[str, str], user: Path, found: Found) -> Itera
         version = _read_json(folder / plugin.MANIFEST).get("version", "") if is_there else ""
         problems = [*_plugin_problems(folder, settings)] if is_there else [f"{folder} is gone"]
     except (OSError, ValueError, AttributeError, TypeError, KeyError) as exc:
-        found(
-            "plugin", f"{file} or {folder} is not as it was written: {exc}; {AGAIN.format('claude-code --plugin')}", ""
+        add_finding(
+            "plugin", f"{file} or {folder} is not as it was written: {exc}; {FIX.format('claude-code --plugin')}", ""
         )
         return
     if is_there and is_on is None:
         problems.append(f"it is not turned on in {file}")
-    wrong = f"{'; '.join(problems)}; {AGAIN.format('claude-code --plugin')}" if problems else None
+    problem = f"{'; '.join(problems)}; {FIX.format('claude-code --plugin')}" if problems else None
     state = "turned on" if is_on else "turned off"
-    found(
+    add_finding(
         "plugin",
-        wrong,
+        problem,
         f"version {version} in {folder}, {state} in {file}, with hooks for {len(EVENTS[CLAUDE_CODE])} events",
     )
     if is_on:
@@ -116,29 +123,29 @@ def _plugin_problems(folder: Path, settings: Mapping[str, Any]) -> Iterator[str]
         yield "disableAllHooks in the settings turns all hooks off"
 
 
-def _check_clients(environ: Mapping[str, str], user: Path, found: Found) -> Iterator[str]:
+def _check_clients(environ: Mapping[str, str], user: Path, add_finding: AddFinding) -> Iterator[str]:
     """Check the hooks of the other clients; yield the names of those that have ours."""
     for client in client_hooks.CLIENTS:
-        place = client_hooks.find_hook_file(client, environ, user)
-        if place is None or not place.file.is_file():
+        target = client_hooks.find_hook_file(client, environ, user)
+        if target is None or not target.file.is_file():
             continue
         try:
-            text = place.file.read_bytes().decode("utf-8-sig")
-            installed = client_hooks.installed_events(place, text)
-            off = _switch(client, place.file, text)
+            text = target.file.read_bytes().decode("utf-8-sig")
+            installed = client_hooks.installed_events(target, text)
+            off = _switch(client, target.file, text)
         except (OSError, ValueError) as exc:
-            found(f"{client}", f"{place.file} is not understood: {exc}", "")
+            add_finding(f"{client}", f"{target.file} is not understood: {exc}", "")
             continue
         if not installed:
             continue
-        wanted = client_hooks.hook_commands(client, [plugin.NAME], None)
-        missing = [event for event in wanted if event not in installed]
+        expected = client_hooks.hook_commands(client, [plugin.NAME], None)
+        missing = [event for event in expected if event not in installed]
         problems = [f"it has no hooks for {', '.join(missing)}"] if missing else []
         problems += [
             *_find_missing({shlex.split(command)[0] for command in installed.values()} if os.name == "posix" else set())
         ]
-        wrong = f"{'; '.join(problems)}; {AGAIN.format(client)}" if problems else None
-        found(client, wrong or off, f"hooks for {len(installed)} events in {place.file}")
+        problem = f"{'; '.join(problems)}; {FIX.format(client)}" if problems else None
+        add_finding(client, problem or off, f"hooks for {len(installed)} events in {target.file}")
         yield client
 
 

@@ -16,7 +16,7 @@ from infinite_memory.errors import BackupError, format_count
 from infinite_memory.paths import Home
 
 if TYPE_CHECKING:
-    from infinite_memory.cli.hook_checks import Found
+    from infinite_memory.cli.hook_checks import AddFinding
     from infinite_memory.config import Config
 
 Json = dict[str, Any]
@@ -26,7 +26,7 @@ FREE_BYTES = 500 * 1024 * 1024  # below this `doctor` reports a shortage
 FREE_INODES = 1000  # likewise: saving the index creates about 25 files, and a scope has four files in MongoDB
 
 
-def check_backups(settings: Config, home: Home, stats: Json, status: Json, found: Found) -> None:
+def check_backups(settings: Config, home: Home, stats: Json, status: Json, add_finding: AddFinding) -> None:
     """Check that backups are made, can be written, and are encrypted as configured; and that no other job fails.
 
     Args:
@@ -42,21 +42,21 @@ def check_backups(settings: Config, home: Home, stats: Json, status: Json, found
         *_find_age_faults(settings, stats, status),
     ]
     last = stats.get("last_backup") or "none yet"
-    found("backups", "; ".join(faults) or None, f"last: {last}, {_describe_lock(settings)}, in {folder}")
+    add_finding("backups", "; ".join(faults) or None, f"last: {last}, {_describe_lock(settings)}, in {folder}")
     if stats:
         others = "; ".join(f"{name} failed: {failure}" for name, failure in failing.items())
-        found("jobs", others or None, "none failed")
+        add_finding("jobs", others or None, "none failed")
 
 
-def check_http(settings: Config, status: Json, found: Found) -> None:
+def check_http(settings: Config, status: Json, add_finding: AddFinding) -> None:
     """Check that HTTP is served if the settings ask for it."""
     http = status.get("http")
     if http is None and settings.http.port is None:
         return
     if http is None:
-        found("http", f"http.port = {settings.http.port} was set after the daemon began; restart it", "")
+        add_finding("http", f"http.port = {settings.http.port} was set after the daemon began; restart it", "")
     else:
-        found("http", describe_http_fault(status), str(http.get("url")))
+        add_finding("http", describe_http_fault(status), str(http.get("url")))
 
 
 def describe_http_fault(status: Json) -> str | None:

@@ -53,10 +53,10 @@ def _changes(options: argparse.Namespace) -> Iterator[Json]:
         if tables.is_terminal() and not options.json:
             tables.note("waiting for what is stored, changed or forgotten; Ctrl-C ends it")
         yield from newest
-        shown = {change["memory"]["memory_id"] for change in newest}
+        newest_ids = {change["memory"]["memory_id"] for change in newest}
         for line in stream:
             change: Json = json.loads(line)
-            if change["event"] != "stored" or change["memory"]["memory_id"] not in shown:
+            if change["event"] != "stored" or change["memory"]["memory_id"] not in newest_ids:
                 yield change
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from infinite_memory.contracts.fields import ValidationContext
 from infinite_memory.errors import InvalidRequestError, LimitExceededError, truncated_repr
 
-MAX_DEPTH = 100
-MAX_BYTES = 2 * 1024 * 1024  # parsing it blocks the event loop for about 20 ms
+MAX_DEPTH = 100  # as in `transports.strict_json`
+MAX_CHARS = 2 * 1024 * 1024  # parsing it blocks the event loop for about 20 ms
 _KINDS: dict[type, tuple[str, str]] = {dict: ("{", "an object"), list: ("[", "a list"), bool: ("", "true or false")}
 
 
@@ -26,28 +26,29 @@ def read_json_text(value: Any, kind: type, path: str, checking: ValidationContex
     """
     if not isinstance(value, str):
         return value
-    start, called = _KINDS[kind]
+    start, expected = _KINDS[kind]
     text = value.strip()
     if kind is bool:
-        found = {"true": True, "false": False}.get(text)
-        if found is None:
+        parsed = {"true": True, "false": False}.get(text)
+        if parsed is None:
             return value
     elif text.startswith(start):
-        found = parse_json_text(text, path, called)
+        parsed = parse_json_text(text, path, expected)
     else:
         return value
-    checking.warnings.append(f"{path} came as a JSON text and was read as {called}")
-    return found
+    checking.warnings.append(f"{path} came as a JSON text and was read as {expected}")
+    return parsed
 
 
-def parse_json_text(text: str, path: str, called: str) -> Any:
-    """Parse a strict JSON value; *called* is the expected type, for the error.
+def parse_json_text(text: str, path: str, expected: str) -> Any:
+    """Parse a strict JSON value; *expected* is its type in words, for the error.
 
     Raises:
         InvalidRequestError: it is not strict JSON.
+        LimitExceededError: it is longer than `MAX_CHARS`.
     """
-    if len(text) > MAX_BYTES:
-        raise LimitExceededError(path, len(text), MAX_BYTES, "characters of JSON text")
+    if len(text) > MAX_CHARS:
+        raise LimitExceededError(path, len(text), MAX_CHARS, "characters of JSON text")
     try:
         value = json.loads(
             text, object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer, parse_float=_number
@@ -56,7 +57,7 @@ def parse_json_text(text: str, path: str, called: str) -> Any:
             if isinstance(part, str):
                 part.encode("utf-8")
     except (ValueError, RecursionError) as exc:
-        raise InvalidRequestError(path, f"{truncated_repr(text)} is not {called} as JSON text: {exc}") from None
+        raise InvalidRequestError(path, f"{truncated_repr(text)} is not {expected} as JSON text: {exc}") from None
     return value
 
 

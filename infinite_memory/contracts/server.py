@@ -27,7 +27,7 @@ class ContractServer(Generic[CallT]):
     def __init__(self, spec: ContractSpec, table: Table[CallT], context: ContractContext) -> None:
         self.name, self.title, self.instructions = spec.server_name, spec.title, spec.instructions
         self._table = table
-        self._engine, self._session, self._watch = context.engine, context.session, context.watch
+        self._engine, self._session, self._events = context.engine, context.session, context.events
 
     def tools(self) -> list[Json]:
         return [describe_tool(command) for command in self._table]

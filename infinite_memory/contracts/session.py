@@ -72,7 +72,7 @@ class ContractContext:
 
     engine: OpenEngine
     session: ClientSession
-    watch: Events
+    events: Events
     home: Path
     environ: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)

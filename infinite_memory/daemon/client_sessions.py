@@ -93,9 +93,9 @@ class ClientSessions:
         set_owner(link)
         async with contextlib.AsyncExitStack() as stack:
             try:
-                session, of_settings = self._session(greeting)
+                session, settings_notes = self._session(greeting)
                 open_lines, open_rpc = self._lines(greeting, session), self._contract(greeting, session)
-                of_address = await self._companion(greeting, open_rpc, stack)
+                http_notes = await self._companion(greeting, open_rpc, stack)
             except ConfigError as exc:
                 await link.write(format_line({"ok": False, "error": str(exc), "error_code": exc.code}))
                 return
@@ -103,7 +103,7 @@ class ClientSessions:
                 "ok": True,
                 "version": __version__,
                 "pid": os.getpid(),
-                "notes": [*notes, *of_settings, *of_address],
+                "notes": [*notes, *settings_notes, *http_notes],
             }
             await link.write(format_line(answer | {"line_bytes": session.limits.line_bytes}))
             session.tell, session.progress = link.tell, self._progress(greeting, link)
@@ -116,7 +116,7 @@ class ClientSessions:
 
     @staticmethod
     def _progress(greeting: Mapping[str, Any], link: Connection) -> Progress:
-        """Return the progress callback of a client, if it asked for one."""
+        """Return the progress callback of a client; it does nothing unless the client asked for progress."""
         return ProgressLines(link.tell) if greeting.get("progress") is True else no_progress
 
     def _contract(self, greeting: Mapping[str, Any], session: ClientSession) -> Callable[[], McpSession]:
@@ -177,11 +177,10 @@ class ClientSessions:
             ConfigError: a setting of the client is unknown or invalid.
         """
         environ, flags = _texts(greeting.get("environ")), _texts(greeting.get("flags"))
-        named = greeting.get("config_file") or str(self._home.config_file)
-        if not isinstance(named, str) or "\0" in named:
-            raise ConfigError(f"config_file = {truncated_repr(named)} is not the path of a file")
-        file = Path(named)
-        requested = load_config(file, environ, flags)
+        config_file = greeting.get("config_file") or str(self._home.config_file)
+        if not isinstance(config_file, str) or "\0" in config_file:
+            raise ConfigError(f"config_file = {truncated_repr(config_file)} is not the path of a file")
+        requested = load_config(Path(config_file), environ, flags)
         session = new_session(requested, environ)
         if scope := greeting.get("active_scope"):
             session.active_scope = str(scope)
@@ -217,10 +216,10 @@ def _open_noted(open_rpc: Callable[[], McpSession], opened: list[McpSession]) ->
 
 def _name_client(opened: list[McpSession]) -> str:
     """Return the name that a client sent in MCP, on one line; clients of the action loop have no name."""
-    about = opened[-1].client_info if opened else None
-    if not isinstance(about, dict):
+    info = opened[-1].client_info if opened else None
+    if not isinstance(info, dict):
         return "a program without a name"
-    shown = " ".join(str(about[key]) for key in ("name", "version") if isinstance(about.get(key), str))
+    shown = " ".join(str(info[key]) for key in ("name", "version") if isinstance(info.get(key), str))
     return " ".join(shown.split())[:MAX_NAME_CHARS] or "a program without a name"
 
 
@@ -235,14 +234,14 @@ def _texts(value: object) -> dict[str, str]:
 
 
 def _speaks(greeting: Mapping[str, Any]) -> Speaks | None:
-    """Return the protocol if it is already decided: by the contract, or in a session with a previous daemon."""
+    """Return the protocol if it is already decided, by the contract or in a session with a previous daemon; else None."""
     if greeting.get("contract") == ROUTES:
         return Speaks.ACTIONS
-    said = greeting.get("speaks")
-    return next((speaks for speaks in Speaks if speaks.value == said), None)
+    name = greeting.get("speaks")
+    return next((speaks for speaks in Speaks if speaks.value == name), None)
 
 
-EVERY_S = 0.2
+PROGRESS_EVERY_S = 0.2  # minimum time between two lines of progress
 
 
 class ProgressLines:
@@ -250,19 +249,17 @@ class ProgressLines:
 
     def __init__(self, tell: Callable[[Mapping[str, Any]], Awaitable[None]]) -> None:
         self._tell = tell
-        self._told_at = 0.0
-        self._telling: asyncio.Task[None] | None = None
+        self._sent_at = 0.0
+        self._sending: asyncio.Task[None] | None = None
 
     def __call__(self, done: int, total: int) -> None:
         """Report *done* of *total*; a total of 0 is unknown. Call it on the event loop."""
         now = time.monotonic()
-        if now - self._told_at < EVERY_S or (self._telling is not None and not self._telling.done()):
+        if now - self._sent_at < PROGRESS_EVERY_S or (self._sending is not None and not self._sending.done()):
             return
-        self._told_at = now
-        self._telling = asyncio.create_task(
-            self._quietly({"progress": {"done": done, "total": total}}), name="progress"
-        )
+        self._sent_at = now
+        self._sending = asyncio.create_task(self._send({"progress": {"done": done, "total": total}}), name="progress")
 
-    async def _quietly(self, state: Mapping[str, Any]) -> None:
+    async def _send(self, state: Mapping[str, Any]) -> None:
         with contextlib.suppress(OSError):  # the client disconnected; its session ends by itself
             await self._tell(state)

@@ -139,7 +139,7 @@ class HttpPort:
             body_bytes=self._config.limits.line_bytes,
             owner=self.owner_token,
             rest=rest,
-            page=PageServices(self._status, self._app.watch.subscribe, self._config, self._home.path),
+            page=PageServices(self._status, self._app.events.subscribe, self._config, self._home.path),
         )
 
     def _speak(self, contract: str) -> McpSession:

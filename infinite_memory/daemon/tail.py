@@ -42,7 +42,7 @@ class Tail:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Welcome the client, then send changes until it disconnects or *stop* is set."""
-        unsubscribe = self._application.watch.subscribe(self._on_event)
+        unsubscribe = self._application.events.subscribe(self._on_event)
         works = (self._send_all(stop), self._wait_until_gone(), stop.wait())
         tasks: set[asyncio.Future[Any]] = {asyncio.ensure_future(work) for work in works}
         try:

@@ -232,13 +232,13 @@ class EmbeddingService:
 
         slices = _slices(texts)
         vectors = np.empty((len(texts), self.dim), np.float32)
-        coming = iter(slices)
+        remaining = iter(slices)
 
-        async def take() -> None:
-            for chosen in coming:
-                vectors[chosen] = await self._embed([texts[index] for index in chosen], priority)
+        async def work() -> None:
+            for indexes in remaining:
+                vectors[indexes] = await self._embed([texts[index] for index in indexes], priority)
 
-        await _all_or_first_failure([take() for _ in range(min(self._most_workers, len(slices)))])
+        await _all_or_first_failure([work() for _ in range(min(self._most_workers, len(slices)))])
         return vectors
 
     async def _embed(self, texts: list[str], priority: Priority) -> Vectors:

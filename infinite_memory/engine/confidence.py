@@ -40,17 +40,18 @@ def confidence_of(score: float) -> float:
 
 
 def trust_in(reading: Reading, text: str) -> float:
-    """Return the weight of a cosine, 0 to 1, if the model reads only a part of the question: the other words count if *text* has
-    them.
+    """Return the weight of a cosine, 0 to 1, if the model reads only a part of the question.
+
+    The other words count if *text* has them.
 
     Why: to a model all unknown words are the same, so two texts of unknown words have a cosine of 1, and texts in a script that it
     only spells out .5 to .9, whatever they say.
     """
-    asked = _whole_words(" ".join(reading.unread))
-    if not asked:
+    unread = _whole_words(" ".join(reading.unread))
+    if not unread:
         return reading.share
-    own = _whole_words(text[:TRUSTED_CHARS])
-    return reading.share + (1 - reading.share) * len(asked & own) / len(asked)
+    available = _whole_words(text[:TRUSTED_CHARS])
+    return reading.share + (1 - reading.share) * len(unread & available) / len(unread)
 
 
 def _whole_words(text: str) -> frozenset[str]:
@@ -75,15 +76,17 @@ def confidence_in(cosine: float | None, coverage: float, verbatim: float, rank: 
         rank: Its rank among the results, from 0: the lower it is, the likelier is an answer above it.
     """
     near = _NEAR_BY_WORDS[0] + _NEAR_BY_WORDS[1] * coverage if cosine is None else cosine
-    known = _ZERO + _BY_COSINE * near + _BY_COVERAGE * coverage + _BY_LETTERS * verbatim - _BY_RANK * math.log(rank + 1)
-    return round(_interpolated(known, _EVIDENCE, _CONFIDENCE), 4)
+    evidence = (
+        _ZERO + _BY_COSINE * near + _BY_COVERAGE * coverage + _BY_LETTERS * verbatim - _BY_RANK * math.log(rank + 1)
+    )
+    return round(_interpolated(evidence, _EVIDENCE, _CONFIDENCE), 4)
 
 
-def _interpolated(at: float, points: Sequence[float], values: Sequence[float]) -> float:
+def _interpolated(x: float, points: Sequence[float], values: Sequence[float]) -> float:
     """Return a linear interpolation over ascending points, constant outside them. Done by hand, because importing NumPy takes 40 ms."""
-    right = bisect(points, at)
-    if right in (0, len(points)):
-        return values[min(right, len(points) - 1)]
-    left = right - 1
-    share = (at - points[left]) / (points[right] - points[left])
-    return values[left] + share * (values[right] - values[left])
+    right_index = bisect(points, x)
+    if right_index in (0, len(points)):
+        return values[min(right_index, len(points) - 1)]
+    left_index = right_index - 1
+    share = (x - points[left_index]) / (points[right_index] - points[left_index])
+    return values[left_index] + share * (values[right_index] - values[left_index])

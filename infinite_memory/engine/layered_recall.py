@@ -46,8 +46,11 @@ class Layered:
 
 @dataclass(frozen=True, slots=True)
 class LayeredFound:
-    """Results of a layered recall: the scope, whose description is layer 0, and the memories: answers to the question, best first
-    (layer 2 or 3), then layer 1. ``note`` as in `RecallResult`."""
+    """Results of a layered recall.
+
+    The description of ``scope`` is layer 0. ``results`` are the answers to the question, best first (layer 2 or 3), then layer 1.
+    ``note`` as in `RecallResult`.
+    """
 
     scope: Scope
     results: tuple[Layered, ...]
@@ -72,32 +75,40 @@ class LayeredRecall:
             EmbeddingError: the model cannot be used.
             ScopeNotFoundError: the scope does not exist or is archived.
         """
-        [place], search = await self._searcher.prepare(query, ScopedFilter((scope,)), Mode.HYBRID)
+        [found_scope], search = await self._searcher.prepare(query, ScopedFilter((scope,)), Mode.HYBRID)
         now = self._clock()
-        weighty = [] if deep else await self._heaviest(search.sidecar, search.narrow, WEIGHTIEST, now)
-        matches, ranked = await self._searcher.find_answers(query, search, k, beside=weighty)
+        important_ids = [] if deep else await self._heaviest(search.sidecar, search.narrow, WEIGHTIEST, now)
+        matches, ranked = await self._searcher.find_answers(query, search, k, beside=important_ids)
         answers = {match.memory.memory_id for match in matches}
         if self._uses is not None:
             # Layer 1 is not counted as use: it is returned whatever the question.
             self._uses.record(match.memory for match in matches)
-        others = [ranked.memories[one] for one in weighty if one in ranked.memories and one not in answers]
+        others = [
+            ranked.memories[memory_id]
+            for memory_id in important_ids
+            if memory_id in ranked.memories and memory_id not in answers
+        ]
         scores = _scores(ranked, {memory.memory_id for memory in others}, len(matches))
         layer = DEEP if deep else FOUND
         return LayeredFound(
-            place,
+            found_scope,
             (
                 *(
                     Layered(match.memory, importance_now(match.memory, now), match.confidence, layer)
                     for match in matches
                 ),
-                *(Layered(one, importance_now(one, now), scores[one.memory_id], IMPORTANT) for one in others),
+                *(
+                    Layered(memory, importance_now(memory, now), scores[memory.memory_id], IMPORTANT)
+                    for memory in others
+                ),
             ),
             get_note(search, ranked),
         )
 
     async def most_important(self, scope: str, limit: int, where: Filter | None = None) -> list[Weighed]:
-        """Return the memories of a scope that pass *where*, by descending decayed importance, ties newest first; fewer than *limit* if
-        their texts fill a page.
+        """Return the memories of a scope that pass *where*, by descending decayed importance, ties newest first.
+
+        There are fewer than *limit* if their texts fill a page.
 
         Raises:
             ScopeNotFoundError: the scope does not exist or is archived.
@@ -113,10 +124,10 @@ class LayeredRecall:
         return await self._searcher.maybe_in_thread(sidecar, lambda: sidecar.top_by_weight(where, limit, decay_at(now)))
 
 
-def _scores(ranked: Ranked, wanted: Set[MemoryId], after: int) -> dict[MemoryId, float]:
-    """Return the confidence of the *wanted* memories, ranked after *after* better answers."""
-    candidates = (candidate for candidate in ranked.candidates if candidate.memory_id in wanted)
+def _scores(ranked: Ranked, memory_ids: Set[MemoryId], first_rank: int) -> dict[MemoryId, float]:
+    """Return the confidence of the memories, the first of which has the rank *first_rank*: the answers are above them."""
+    candidates = (candidate for candidate in ranked.candidates if candidate.memory_id in memory_ids)
     return {
-        one.memory_id: confidence_in(one.cosine, one.coverage, one.exact_phrase, place)
-        for place, one in enumerate(candidates, after)
+        candidate.memory_id: confidence_in(candidate.cosine, candidate.coverage, candidate.exact_phrase, rank)
+        for rank, candidate in enumerate(candidates, first_rank)
     }

@@ -11,10 +11,11 @@ import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from infinite_memory.embedding.service import EmbeddingService
-from infinite_memory.embedding.vocabulary import READ
+from infinite_memory.embedding.vocabulary import READ, Reading
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.candidates import Meaning, Nearness
 from infinite_memory.engine.confidence import confidence_of, trust_in
@@ -33,7 +34,7 @@ from infinite_memory.engine.usage import UsageCounter
 from infinite_memory.errors import EmbeddingError, IndexUnavailableError, InvalidRequestError
 from infinite_memory.index.base import Spelling, call
 from infinite_memory.index.sync import IndexSync
-from infinite_memory.models import Match, MemoryId, MemoryRecord, Scope, ScopeId
+from infinite_memory.models import Filter, Match, MemoryId, MemoryRecord, Scope, ScopeId
 from infinite_memory.store.base import Store
 from infinite_memory.store.scope_cache import ScopeCache
 from infinite_memory.text.bm25 import searched_stems
@@ -103,25 +104,25 @@ class Recall:
             # The index server became unavailable during the search: retry, now with keywords only.
             scopes, search = await self._searcher.prepare(query, where, mode)
             matches, ranked = await self._searcher.find_answers(query, search, k)
-        good = [match for match in matches if match.confidence >= min_confidence]
+        accepted = [match for match in matches if match.confidence >= min_confidence]
         return await self._make_result(
-            query, scopes, search, ranked, good, explain=explain, by_word=by_word, counts_use=counts_use
+            query, scopes, search, ranked, accepted, explain=explain, by_word=by_word, counts_use=counts_use
         )
 
     async def _make_result(
-        self, query: str, scopes: tuple[Scope, ...], search: Search, ranked: Ranked, good: Sequence[Match], *,
+        self, query: str, scopes: tuple[Scope, ...], search: Search, ranked: Ranked, accepted: Sequence[Match], *,
         explain: bool, by_word: bool = True, counts_use: bool,
     ) -> RecallResult:  # fmt: skip
-        """Return the matches *good* of a search as a result."""
+        """Return the *accepted* matches of a search as a result."""
         if counts_use:
-            self.record_use(match.memory for match in good)
+            self.record_use(match.memory for match in accepted)
         explanations = (
-            await explain_candidates(query, search, ranked, [match.memory for match in good], by_word=by_word)
+            await explain_candidates(query, search, ranked, [match.memory for match in accepted], by_word=by_word)
             if explain
             else {}
         )
         return RecallResult(
-            tuple(await self._searcher.with_windows(good, search)), scopes, get_note(search, ranked), explanations
+            tuple(await self._searcher.with_windows(accepted, search)), scopes, get_note(search, ranked), explanations
         )
 
     def record_use(self, memories: Iterable[MemoryRecord]) -> None:
@@ -177,12 +178,14 @@ class Recall:
             standing = obstacle or Standing(Reason.UNKNOWN)
         # With these reasons it is a candidate only because it was asked about.
         is_extra = standing.reason in (Reason.NOT_EMBEDDED, Reason.NO_WORD)
-        good = [
+        accepted = [
             match
             for match in matches
             if match.confidence >= min_confidence and not (is_extra and match.memory.memory_id == memory_id)
         ]
-        result = await self._make_result(query, scopes, search, ranked, good, explain=explain, counts_use=counts_use)
+        result = await self._make_result(
+            query, scopes, search, ranked, accepted, explain=explain, counts_use=counts_use
+        )
         return result, standing
 
     def _find_obstacle(self, memory: MemoryRecord | None, scope_id: ScopeId | None) -> Standing | None:
@@ -195,12 +198,12 @@ class Recall:
         return Standing(reason, is_embedded=memory.embedding is not None)
 
     async def find_nearest(
-        self, wanted: str | Sequence[float], where: ScopedFilter, k: int, passes: Callable[[MemoryRecord], bool]
+        self, target: str | Sequence[float], where: ScopedFilter, k: int, passes: Callable[[MemoryRecord], bool]
     ) -> list[Near]:
         """Find the *k* nearest memories that pass *where* and *passes*; fewer only if no more pass.
 
         Args:
-            wanted: A text, or a vector of the engine's own embedding model.
+            target: A text, or a vector of the engine's own embedding model.
 
         Raises:
             EmbeddingError: the model cannot be used.
@@ -208,36 +211,22 @@ class Recall:
         """
         sidecar = await self._index.sidecar()
         _, narrow = await self._access.resolve(where)
-        vector = await self._direction(wanted)
-        reading = await self._embeddings.reading(wanted) if isinstance(wanted, str) else READ
+        vector = await self._direction(target)
+        reading = await self._embeddings.reading(target) if isinstance(target, str) else READ
         second = None
-        if isinstance(wanted, str):
+        if isinstance(target, str):
             with contextlib.suppress(EmbeddingError):  # use the first space only
-                second = await self._index.second.read(wanted, narrow)
-
-        def near(memory: MemoryRecord, hit: Nearness) -> Near:
-            is_read = hit.is_second or reading.share == 1
-            trusted = hit.cosine if is_read else hit.cosine * trust_in(reading, memory.text)
-            return Near(memory, hit.cosine, confidence_of(trusted))
-
+                second = await self._index.second.read(target, narrow)
         size = max(MIN_COUNT, 2 * k)
         while True:
-            meaning = Meaning(sidecar, vector, second)
-
-            def look(meaning: Meaning = meaning, size: int = size) -> tuple[bool, list[Nearness]]:
-                return meaning.look(size, narrow), meaning.ranked()
-
-            is_exhausted, hits = await call(sidecar, look)
+            is_exhausted, hits = await call(sidecar, partial(_look, Meaning(sidecar, vector, second), size, narrow))
             memories = await self._access.read(sidecar, [hit.memory_id for hit in hits])
             read = [
-                (hit, memory) for hit in hits if (memory := memories.get(hit.memory_id)) is not None and passes(memory)
+                (memory, hit) for hit in hits if (memory := memories.get(hit.memory_id)) is not None and passes(memory)
             ]
-            good = await run_at_once_or_in_thread(
-                (memory.text for _, memory in read) if reading.share < 1 else (),
-                lambda read=read: [near(memory, hit) for hit, memory in read],  # type: ignore[misc]
-            )
-            if len(good) >= k or is_exhausted:
-                return good[:k]
+            if len(read) >= k or is_exhausted:
+                texts = (memory.text for memory, _ in read[:k]) if reading.share < 1 else ()
+                return await run_at_once_or_in_thread(texts, partial(_weigh, reading, read[:k]))
             size *= GROWTH_FACTOR
 
     async def find_with_words(
@@ -266,22 +255,37 @@ class Recall:
             memory_ids = memory_ids[looked_at:]
         return True
 
-    async def _direction(self, wanted: str | Sequence[float]) -> Vectors:
+    async def _direction(self, target: str | Sequence[float]) -> Vectors:
         import numpy as np  # lazy, like the model: never at process start
 
         embeddings = self._embeddings
-        if isinstance(wanted, str):
-            return await embeddings.embed_query(wanted)
+        if isinstance(target, str):
+            return await embeddings.embed_query(target)
         await embeddings.ready()
-        vector = np.asarray(wanted, dtype=np.float32)
-        length = float(np.linalg.norm(vector))
+        vector = np.asarray(target, dtype=np.float32)
+        norm = float(np.linalg.norm(vector))
         if len(vector) != embeddings.dim:
             expected = f"{embeddings.dim} numbers, as {embeddings.space} makes them, were expected"
             raise InvalidRequestError("vector", f"has {len(vector):,} numbers; {expected}")
-        if not 0 < length < float("inf"):
+        if not 0 < norm < float("inf"):
             raise InvalidRequestError("vector", "has no direction: its length is 0, or too large")
-        unit: Vectors = vector / np.float32(length)
+        unit: Vectors = vector / np.float32(norm)
         return unit
+
+
+def _look(meaning: Meaning, size: int, where: Filter) -> tuple[bool, list[Nearness]]:
+    """Return whether the best *size* hits are all that there are, and the hits by descending score."""
+    return meaning.look(size, where), meaning.ranked()
+
+
+def _weigh(reading: Reading, read: Sequence[tuple[MemoryRecord, Nearness]]) -> list[Near]:
+    """Return memories with their similarity and confidence, which is lower if the model reads only a part of the question."""
+    results: list[Near] = []
+    for memory, hit in read:
+        is_trusted = hit.is_second or reading.share == 1
+        cosine = hit.cosine if is_trusted else hit.cosine * trust_in(reading, memory.text)
+        results.append(Near(memory, hit.cosine, confidence_of(cosine)))
+    return results
 
 
 def _judge_standing(
@@ -291,8 +295,8 @@ def _judge_standing(
     """Return the standing of a candidate in its search."""
     memory_id, is_embedded = memory.memory_id, memory.embedding is not None
     order = [candidate.memory_id for candidate in ranked.candidates]
-    place = order.index(memory_id)
-    shown = next((match for match in matches if match.memory.content_hash == memory.content_hash), None)
+    rank = order.index(memory_id)
+    equal = next((match for match in matches if match.memory.content_hash == memory.content_hash), None)
     above: tuple[MemoryId, ...] = ()
     confidence: float | None = None
     is_found = explanation is not None and explanation.parts.total > 0
@@ -300,13 +304,13 @@ def _judge_standing(
         reason = Reason.NOT_EMBEDDED  # a candidate only because it was asked about, like the next case
     elif not is_found and not get_meaning_share(search):
         reason = Reason.NO_WORD
-    elif shown is not None and shown.memory.memory_id != memory_id:
-        reason, above = Reason.SAME_TEXT, (shown.memory.memory_id,)
-    elif shown is not None:
-        confidence = shown.confidence
+    elif equal is not None and equal.memory.memory_id != memory_id:
+        reason, above = Reason.SAME_TEXT, (equal.memory.memory_id,)
+    elif equal is not None:
+        confidence = equal.confidence
         reason = Reason.SHOWN if confidence >= min_confidence else Reason.CONFIDENCE
     else:
-        reason, above = Reason.RANK, tuple(order[max(0, place - MAX_ABOVE) : place])
+        reason, above = Reason.RANK, tuple(order[max(0, rank - MAX_ABOVE) : rank])
     return Standing(reason, (), above, explanation, confidence, is_embedded)
 
 

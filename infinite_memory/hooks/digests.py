@@ -102,11 +102,11 @@ class Digests:
             return False
         old = existing[-1]
         turns = [memory for memory in await self._list(Filter(conversation_id=conversation)) if memory.type != DIGEST]
-        shown = choose_shown([turn for turn in turns if _begin(old) <= turn.occurred_at <= _end(old)])
-        if not shown:
+        quoted = choose_shown([turn for turn in turns if _begin(old) <= turn.occurred_at <= _end(old)])
+        if not quoted:
             return False  # they were pruned
-        text = await write_digest(model, shown)
-        metadata = dict(old.metadata) | {"written_by": model.name, "sources": [one.memory_id for one in shown]}
+        text = await write_digest(model, quoted)
+        metadata = dict(old.metadata) | {"written_by": model.name, "sources": [turn.memory_id for turn in quoted]}
         new = NewMemory(
             text=text, scope=scope.name, source=self._source, tags=(DIGEST,), type=DIGEST, conversation_id=conversation,
             occurred_at=old.occurred_at, metadata=metadata,
@@ -213,7 +213,7 @@ def _unsound(
     """Return the result of `find_unsound`, given that of `_find_quoted` as *found*."""
     sound = {memory_id for memory_id, memory in found.items() if memory.deleted_at is None or memory.is_pruned}
     hidden = found.keys() - sound
-    changed_at = {one: found[one].updated_at for one in sound if found[one].deleted_at is None}
+    changed_at = {memory_id: found[memory_id].updated_at for memory_id in sound if found[memory_id].deleted_at is None}
     return [
         digest
         for digest in digests

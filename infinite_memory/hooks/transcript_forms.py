@@ -79,8 +79,8 @@ def _read_codex_event(payload: Json) -> tuple[str | None, Any]:
         content = item.get("content")
         parts = content if isinstance(content, list) else []
         texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") in ("text", "Text")]
-        said = "\n".join(text for text in texts if isinstance(text, str))
-        return {"UserMessage": "user", "AgentMessage": "assistant"}.get(str(item.get("type"))), said
+        joined = "\n".join(text for text in texts if isinstance(text, str))
+        return {"UserMessage": "user", "AgentMessage": "assistant"}.get(str(item.get("type"))), joined
     if payload.get("kind") not in (None, "plain"):
         return None, None
     speaker = {"user_message": "user", "agent_message": "assistant"}.get(str(payload.get("type")))
@@ -92,9 +92,9 @@ def _begin(value: Json, payload: Json, context: Context) -> None:
     if SESSION in context:
         return
     context[SESSION] = str(payload.get("id"))
-    parent, at = payload.get("forked_from_id"), payload.get("timestamp") or value.get("timestamp")
+    parent, timestamp = payload.get("forked_from_id"), payload.get("timestamp") or value.get("timestamp")
     try:
-        instant = dt.datetime.fromisoformat(str(at)).astimezone(dt.UTC)
+        instant = dt.datetime.fromisoformat(str(timestamp)).astimezone(dt.UTC)
     except (ValueError, OverflowError):
         return
     if isinstance(parent, str):
@@ -114,8 +114,8 @@ def _parse_instant(turn: str) -> dt.datetime | None:
 
 def _of_gemini(value: Json) -> Json:
     """Return the message of a Gemini CLI line, {} for its own commands (``/help``, ``?``), which the model does not see."""
-    shown = value.get("displayContent")
-    content = value.get("content") if shown is None else shown
+    displayed = value.get("displayContent")
+    content = value.get("content") if displayed is None else displayed
     parts = content if isinstance(content, list) else [content]
     blocks: list[Json] = []
     for part in parts:

@@ -129,8 +129,8 @@ class StoreFollower:
                 raise
             except Exception as exc:
                 log.exception("keeping the index failed", extra={"event": "index_failed"})
-                said = f"the index could not be opened ({type(exc).__name__}); see the log"
-                self._fail(SidecarNotReadyError(said))
+                message = f"the index could not be opened ({type(exc).__name__}); see the log"
+                self._fail(SidecarNotReadyError(message))
             await asyncio.sleep(RETRY_S)
 
     def _report_not_followed(self, exc: StoreError) -> None:
@@ -328,9 +328,9 @@ class StoreFollower:
         revisions = await call(sidecar, lambda: sidecar.get_revisions(due or [NO_MEMORY]))
         located = await call(sidecar, lambda: sidecar.locate(due)) if due else {}
         late = {
-            one: change.scope_id
-            for one, change in due.items()
-            if change.scope_id and is_late(change, revisions.get(one), located.get(one))
+            memory_id: change.scope_id
+            for memory_id, change in due.items()
+            if change.scope_id and is_late(change, revisions.get(memory_id), located.get(memory_id))
         }
         if late:
             log.info("%d memories are looked at again", len(late), extra={"event": "index_overwritten"})

@@ -108,7 +108,7 @@ class LaravelServer(ContractServer[LaravelCall]):
                 if not running:
                     running.add(asyncio.ensure_future(tell()))
 
-        unsubscribe = self._watch.subscribe(told)
+        unsubscribe = self._events.subscribe(told)
 
         def stop() -> None:
             unsubscribe()

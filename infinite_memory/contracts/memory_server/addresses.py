@@ -58,8 +58,8 @@ def parse_address(uri: str) -> Address:
     except ValueError:
         raise NotFoundError(truncated_repr(uri)) from None
     name = unquote(parts.path.removeprefix("/"))
-    named = parts.netloc in ("item", "by-tags", "by-type")
-    if parts.scheme != "mem" or named is not bool(name.strip()) or not (named or parts.netloc == "recent"):
+    has_name = parts.netloc in ("item", "by-tags", "by-type")
+    if parts.scheme != "mem" or has_name is not bool(name.strip()) or not (has_name or parts.netloc == "recent"):
         raise NotFoundError(truncated_repr(uri))
     return Address(parts.netloc, name, limit, warnings)
 

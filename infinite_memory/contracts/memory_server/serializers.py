@@ -34,11 +34,11 @@ def _lines(content: Any) -> Iterator[str]:
                 yield f"{name}:"
                 yield from (f"- {line}" for line in inner)
     elif isinstance(content, list):
-        if all(isinstance(one, str | int | float | None) for one in content):
-            yield from ([", ".join(_plain(one) for one in content)] if content else [])
+        if all(isinstance(item, str | int | float | None) for item in content):
+            yield from ([", ".join(_plain(item) for item in content)] if content else [])
         else:
-            for one in content:
-                yield from _lines(one)
+            for item in content:
+                yield from _lines(item)
     else:
         yield _plain(content)
 

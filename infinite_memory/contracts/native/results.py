@@ -56,13 +56,13 @@ class SearchResults:
         return any(hit.is_cut for hit in self.hits)
 
 
-def make_ranked(found: RecallResult, total: int | None = None) -> SearchResults:
+def make_ranked(result: RecallResult, total: int | None = None) -> SearchResults:
     """Return the results of a recall."""
     hits = [
-        Hit(match.memory, match, match.memory.text, _excerpt(match), found.explanations.get(match.memory.memory_id))
-        for match in found.matches
+        Hit(match.memory, match, match.memory.text, _excerpt(match), result.explanations.get(match.memory.memory_id))
+        for match in result.matches
     ]
-    return SearchResults(hits, found.scopes, total, note=found.note or "")
+    return SearchResults(hits, result.scopes, total, note=result.note or "")
 
 
 def make_page(page: MemoryPage) -> SearchResults:
@@ -75,12 +75,12 @@ def _excerpt(match: Match) -> str:
     return "" if match.window is None else match.memory.text[match.window.start : match.window.end]
 
 
-def cap_texts(hits: Sequence[Hit], most: int) -> None:
-    """Truncate texts, the last results' first, so that texts and excerpts have at most *most* characters in total; mark truncated ones.
+def cap_texts(hits: Sequence[Hit], max_chars: int) -> None:
+    """Truncate texts, the last results' first, so that texts and excerpts have at most *max_chars* characters in total.
 
-    A truncated text is reduced in favour of its excerpt, which contains the answer. Nothing is cut inside a grapheme.
+    Truncated hits are marked. A text is reduced in favour of its excerpt, which contains the answer. Nothing is cut inside a grapheme.
     """
-    remaining = most
+    remaining = max_chars
     for hit in hits:
         if len(hit.text) + len(hit.excerpt) > remaining:
             hit.excerpt = cut_text(hit.excerpt, remaining)

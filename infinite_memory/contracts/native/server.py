@@ -85,7 +85,7 @@ class NativeServer(ContractServer[CommandContext]):
         return get_topic(uri)
 
     def watch(self, listener: Listener) -> Callable[[], None]:
-        return self._watch.subscribe(lambda event: listener(MemoryChange(event)))
+        return self._events.subscribe(lambda event: listener(MemoryChange(event)))
 
     def welcome(self) -> list[str]:
         return list(self._session.ignored)

@@ -30,6 +30,7 @@ from infinite_memory.errors import (
     truncated_repr,
 )
 
+# The modules of the commands are imported to register these in `TABLE`.
 __all__ = ["PalaceServer", "drawers", "graph", "palaces"]
 
 METHODS = frozenset({"ping", "tools/list", "tools/call"})
@@ -73,11 +74,11 @@ class PalaceServer(ContractServer[CommandContext]):
             raise RpcError(INTERNAL_ERROR, f"unknown tool: {truncated_repr(name)[1:-1]}")
         checking = ValidationContext(self._session.limits, self._session.zone)
         try:
-            given = self._with_default(command, arguments)
-            fields = await check_fields(given, lambda: command.check(given, checking))
+            completed = self._with_default(command, arguments)
+            fields = await check_fields(completed, lambda: command.check(completed, checking))
             engine = await self._engine()
             if self._default is not None:
-                await _make(engine, self._default)
+                await _create_default(engine, self._default)
             reply = await command.run(CommandContext(engine, self._session, fields, checking, self._data_dir))
         except InfiniteMemoryError as exc:
             raise RpcError(INTERNAL_ERROR, f"{name}: {_format_error(exc)}") from exc
@@ -88,7 +89,7 @@ class PalaceServer(ContractServer[CommandContext]):
         return {"content": [{"type": "text", "text": text}]}
 
     def _with_default(self, command: Command[CommandContext], arguments: Json) -> Json:
-        """Return the arguments with the default palace.
+        """Return the arguments, with the default palace if they need one and name none.
 
         Raises:
             InvalidRequestError: a required one is missing.
@@ -114,7 +115,7 @@ class PalaceServer(ContractServer[CommandContext]):
         return RpcError(INTERNAL_ERROR, _format_error(exc))
 
 
-async def _make(engine: Engine, palace: str) -> None:
+async def _create_default(engine: Engine, palace: str) -> None:
     """Create the default palace if it does not exist."""
     try:
         await engine.scopes.get(palace)
@@ -136,6 +137,7 @@ def _format_error(exc: InfiniteMemoryError) -> str:
 
 
 def _get_text(reply: Json) -> str:
+    """Return a reply as JSON text, cut to what clients accept, with a notice if it contains stored text."""
     if QUOTING & reply.keys():
         reply = with_notice(reply)
     cut, text = capped(reply)

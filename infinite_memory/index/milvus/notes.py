@@ -83,8 +83,8 @@ class Notebook:
 
     def headers(self) -> dict[str, dict[str, Any]]:
         """Return the header of each saved index, by collection name."""
-        found = self.ask(lambda rows: rows.query(f'kind == "{HEADER}"', ["owner", "text"]))
-        return {row["owner"]: json.loads(row["text"]) for row in found}
+        results = self.ask(lambda rows: rows.query(f'kind == "{HEADER}"', ["owner", "text"]))
+        return {row["owner"]: json.loads(row["text"]) for row in results}
 
     def remove(self, owner: str) -> None:
         """Remove all notes of an index."""
@@ -127,7 +127,9 @@ class Notes:
         with self._lock:
             unseen = [note for note in written if note not in self._seen[kind]]
         if unseen:
-            notes = [_make_note(self._owner, kind, one, one, _now_ms() + number) for number, one in enumerate(unseen)]
+            notes = [
+                _make_note(self._owner, kind, text, text, _now_ms() + number) for number, text in enumerate(unseen)
+            ]
             self._notebook.ask(lambda rows: rows.upsert(notes))
             with self._lock:
                 self._seen[kind] |= dict.fromkeys(unseen)
@@ -149,9 +151,9 @@ class Notes:
             since_ms = self._newest_ms - OVERLAP_MS
         expression = f'owner == "{self._owner}" and at >= {since_ms} and kind in ["{TAG}", "{SCOPE}"]'
         fields = ["kind", "text", "at"]
-        found = self._notebook.ask(lambda rows: [row for page in rows.iterate(expression, fields) for row in page])
+        results = self._notebook.ask(lambda rows: [row for page in rows.iterate(expression, fields) for row in page])
         with self._lock:
-            for row in sorted(found, key=lambda one: (one["at"], one["text"])):
+            for row in sorted(results, key=lambda row: (row["at"], row["text"])):
                 self._seen[row["kind"]].setdefault(row["text"])
                 self._newest_ms = max(self._newest_ms, row["at"])
 

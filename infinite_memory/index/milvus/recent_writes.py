@@ -66,8 +66,8 @@ class RecentWrites:
         """Return those of *memory_ids* that were recently written (their metadata) or removed (None)."""
         oldest = time.monotonic() - REMEMBERED_S
         with self._lock:
-            found = {memory_id: self._writes.get(memory_id) for memory_id in memory_ids}
-        return {one: write[1] for one, write in found.items() if write is not None and write[0] >= oldest}
+            writes = {memory_id: self._writes.get(memory_id) for memory_id in memory_ids}
+        return {memory_id: write[1] for memory_id, write in writes.items() if write is not None and write[0] >= oldest}
 
     def all(self) -> dict[MemoryId, Known | None]:
         """Return every memory that was recently written or removed."""

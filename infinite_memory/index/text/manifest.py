@@ -35,14 +35,14 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    known: dict[str, Any] = {}
+    previous: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        known = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
+        previous = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
     files: dict[str, Any] = {}
     for path in _listed(folder):
-        kept = known.get(path.name)
-        lasting = path.name != "meta.json" and kept is not None and kept["size"] == path.stat().st_size
-        files[path.name] = kept if lasting else measure(path).to_json()
+        entry = previous.get(path.name)
+        is_unchanged = path.name != "meta.json" and entry is not None and entry["size"] == path.stat().st_size
+        files[path.name] = entry if is_unchanged else measure(path).to_json()
     body = {
         "recipe": ANALYZER_VERSION, "database": manifest.database, "token": base64.b64encode(manifest.token).decode("ascii"),
         "count": manifest.count, "files": files,

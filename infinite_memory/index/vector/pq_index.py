@@ -70,11 +70,11 @@ class PQIndex:
             return self.packed.search
         if len(rows) * PACKED_SHARE > self.count:
             return partial(self.packed.search, selected=marks)
-        few = self.quantiser.pack(self.codes[rows])
+        repacked = self.quantiser.pack(self.codes[rows])
 
         def search(vector: Vectors, count: int) -> Ranked:
-            places, scores = few.search(vector, count)
-            return rows[places], scores
+            positions, scores = repacked.search(vector, count)
+            return rows[positions], scores
 
         return search
 

@@ -72,8 +72,8 @@ class MongoCopies(Copies):
         return [mongo_facts.from_document(document) for document in snapshots.sound(chunk)]
 
     def links_of(self, chunk: Chunk) -> list[tuple[Link, ScopeId]]:
-        found = snapshots.sound(chunk)
-        return [(mongo_links.from_document(one), ScopeId(str(one["scope_id"]))) for one in found]
+        documents = snapshots.sound(chunk)
+        return [(mongo_links.from_document(document), ScopeId(str(document["scope_id"]))) for document in documents]
 
     async def add_revisions(self, versions: Sequence[MemoryRecord], *, dry_run: bool = False) -> int:
         return await bulk_insert.add_revisions(self._connection, versions, dry_run=dry_run)

@@ -60,7 +60,7 @@ def _mend_memory(document: Document) -> None:
     document["revision"] = _revision(document.get("revision"))
     if not is_text(document.get("source")):
         document["source"] = "conversation"
-    for name, high in ((one.name, one.maximum) for one in DETAILS if one.maximum is not None):
+    for name, high in ((detail.name, detail.maximum) for detail in DETAILS if detail.maximum is not None):
         _mend_number(document, name, high)
     metadata = document.get("metadata", {})
     if type(metadata) is not dict or not is_plain(metadata):
@@ -86,7 +86,7 @@ def _mend_instants(document: Document) -> None:
     occurrences = document.get("occurrences")
     if occurrences is not None:
         listed = occurrences if type(occurrences) is list else []
-        document["occurrences"] = [one for one in listed if is_instant(one)] or [document["occurred_at"]]
+        document["occurrences"] = [instant for instant in listed if is_instant(instant)] or [document["occurred_at"]]
 
 
 def _mend_deletion(document: Document) -> None:

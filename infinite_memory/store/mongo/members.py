@@ -42,10 +42,10 @@ class MongoMembers(Members):
         self._connection = connection
 
     async def note(self, daemon: DaemonNote) -> None:
-        told = asdict(daemon)
-        key = {"_id": f"{PREFIX}{told.pop('daemon_id')}"}
+        status = asdict(daemon)
+        key = {"_id": f"{PREFIX}{status.pop('daemon_id')}"}
         since = {"$ifNull": ["$since", "$$NOW"]}
-        written = {"since": since, "seen": "$$NOW", "told": {"$literal": told}}
+        written = {"since": since, "seen": "$$NOW", "told": {"$literal": status}}
         async with self._connection.operation() as database:
             await database[schema.META].update_one(key, [{"$set": written}], upsert=True)
             old = {"$lt": ["$seen", {"$subtract": ["$$NOW", int(KEEP.total_seconds() * 1000)]}]}
@@ -63,20 +63,22 @@ class MongoMembers(Members):
             {"$project": {"told": 1} | ages},
         ]
         async with self._connection.operation() as database:
-            found = await aggregate(database[schema.META], pipeline)
+            documents = await aggregate(database[schema.META], pipeline)
         return [
             SeenDaemon(
-                DaemonNote(daemon_id=str(one["_id"]).removeprefix(PREFIX), **one["told"]), one["seen"], one["since"]
+                DaemonNote(daemon_id=str(document["_id"]).removeprefix(PREFIX), **document["told"]),
+                document["seen"],
+                document["since"],
             )
-            for one in found
+            for document in documents
         ]
 
     async def servers(self) -> Sequence[Server]:
         async with self._connection.operation() as database:
-            known = database.client.topology_description.server_descriptions()
+            descriptions = database.client.topology_description.server_descriptions()
             servers = [
-                Server(f"{host}:{port}" if port else host, ROLES.get(one.server_type_name, "unknown"))
-                for (host, port), one in sorted(known.items())
+                Server(f"{host}:{port}" if port else host, ROLES.get(description.server_type_name, "unknown"))
+                for (host, port), description in sorted(descriptions.items())
             ]
             if any(server.role == "router" for server in servers):
                 try:

@@ -67,9 +67,9 @@ def parse_glued(text: str) -> list[Any]:
     Raises:
         ValueError: there is something else between them.
     """
-    at, values = 0, []
-    while at < len(text) and (at := _skip(text, at)) < len(text):
-        value, at = _parsed(lambda start=at: _DECODER.raw_decode(text, start))  # type: ignore[misc]
+    offset, values = 0, []
+    while offset < len(text) and (offset := _skip(text, offset)) < len(text):
+        value, offset = _parsed(lambda start=offset: _DECODER.raw_decode(text, start))  # type: ignore[misc]
         values.append(value)
     return values
 
@@ -88,10 +88,10 @@ def _parsed(read: Callable[[], Any]) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Json:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise _Duplicate
-    return found
+    return members
 
 
 # Shared, because creating one costs more than using it.
@@ -108,11 +108,11 @@ def check_shape(raw: bytes) -> str | None:
     """Return why a record must not be parsed; None if it may be."""
     if raw.count(b"[") + raw.count(b"{") + raw.count(b",") <= MAX_RECORD_LEVELS:
         return None
-    depth = parts = at = 0
-    while (mark := _MARK.search(raw, at)) is not None:
-        char, at = raw[mark.start()], mark.end()
+    depth = parts = offset = 0
+    while (mark := _MARK.search(raw, offset)) is not None:
+        char, offset = raw[mark.start()], mark.end()
         if char == _QUOTE:
-            at = _IN_STRING.match(raw, at).end() + 1  # type: ignore[union-attr]
+            offset = _IN_STRING.match(raw, offset).end() + 1  # type: ignore[union-attr]
             continue
         depth += (char in b"[{") - (char in b"]}")
         parts += char not in b"]}"
@@ -253,11 +253,11 @@ class _Scanner:
                 return
 
     def _take(self, expected: bytes) -> bytes:
-        found = self.peek()
-        if found is None or found not in expected:
+        next_byte = self.peek()
+        if next_byte is None or next_byte not in expected:
             raise _BrokenError
         self._at += 1
-        return found
+        return next_byte
 
     def _value(self, *, is_read: bool = True) -> tuple[Any, str | None]:
         """Read the value that begins here, or why it cannot be read."""

@@ -17,8 +17,8 @@ def test_a_listener_that_fails_keeps_nobody_from_hearing_of_this_change_and_the_
             def fail(_: Event) -> None:
                 raise ValueError("I cannot listen")
 
-            memory.app.watch.subscribe(fail)
-            memory.app.watch.subscribe(heard.put_nowait)
+            memory.app.events.subscribe(fail)
+            memory.app.events.subscribe(heard.put_nowait)
             for _ in range(2):
                 one = await memory.store("tea")
                 while (await heard.get()).memory_id != one:
