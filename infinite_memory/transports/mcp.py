@@ -30,7 +30,7 @@ from infinite_memory.contracts.mcp import (
 )  # fmt: skip
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, ModelRefusedError, NotFoundError
 from infinite_memory.transports.jsonrpc import RpcCall, RpcSession
-from infinite_memory.transports.subscriptions import PendingNotifications, Subscriptions, check_number
+from infinite_memory.transports.subscriptions import PendingNotifications, Subscriptions, check_length, check_number
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN_VERSIONS = ("2026-07-28",)
@@ -251,6 +251,7 @@ class McpSession:
         raise AssertionError(call.rpc.method)  # `serves` allows nothing else
 
     async def _read(self, call: McpCall, uri: str) -> list[Json]:
+        check_length(uri)
         try:
             return await self._server.read(uri)
         except NotFoundError as exc:

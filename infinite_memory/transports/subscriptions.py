@@ -15,6 +15,10 @@ MAX_SUBSCRIPTIONS = 256
 """URIs of one session, including those of its open requests to listen; notifying of all of them takes a few milliseconds."""
 
 
+MAX_URI_CHARS = 100_000
+"""Parsing a URI of 12 MB blocked all clients for seconds."""
+
+
 class Subscriptions:
     """URIs by topic (see `McpServer.get_topic`), in insertion order."""
 
@@ -102,10 +106,23 @@ def check_number(existing: int, added: Sequence[str], field: str) -> None:
     """Reject more URIs than a session may have.
 
     Raises:
-        RpcError: there would be too many.
+        RpcError: there would be too many, or one is too long.
     """
     if existing + len(added) > MAX_SUBSCRIPTIONS:
         raise RpcError(
             INVALID_PARAMS,
             f"{field}: {existing + len(added):,} subscriptions are more than the limit of {MAX_SUBSCRIPTIONS} of a session",
         )
+    for uri in added:
+        check_length(uri, field)
+
+
+def check_length(uri: str, field: str = "uri") -> None:
+    """Reject a URI that is too long to be parsed.
+
+    Raises:
+        RpcError: it is.
+    """
+    if len(uri) > MAX_URI_CHARS:
+        limit = f"the limit of {MAX_URI_CHARS:,} characters"
+        raise RpcError(INVALID_PARAMS, f"{field}: a URI of {len(uri):,} characters is longer than {limit}")

@@ -166,6 +166,8 @@ def test_an_envelope_that_is_wrong_is_refused(meta: Json, code: int) -> None:
         ("resources/read", {"uri": "memory://recent?limit=0"}),
         ("resources/read", {"uri": "memory://recent?limit=-1"}),
         ("resources/read", {"uri": "memory://recent?limit=abc"}),
+        ("resources/read", {"uri": "memory://recent?limit=1" + "&a=1" * 25_000}),
+        ("resources/subscribe", {"uri": "memory://tag/" + "%41" * 40_000}),
     ],
 )
 def test_wrong_parameters_are_told(method: str, params: Json) -> None:
@@ -209,6 +211,14 @@ def test_a_long_beginning_is_folded_once_whatever_it_is_held_against(monkeypatch
     monkeypatch.setattr(server, "_tools", SimpleNamespace(ask=ask))
     assert asyncio.run(server.complete({}, "tag", value)) == ["Tea" * 2000]
     assert folded.count(value) == 1
+
+
+def test_an_address_that_is_too_long_is_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 12 MB held everybody up for seconds."""
+    monkeypatch.setattr("infinite_memory.contracts.mcp.parse_qs", lambda *_, **__: pytest.fail("it was taken apart"))
+    told = talk(begin(), request(1, "resources/read", uri="memory://recent?limit=1" + "&a=1" * 25_000))[1]["error"]
+    assert told["code"] == -32602
+    assert told["message"] == "uri: a URI of 100,023 characters is longer than the limit of 100,000 characters"
 
 
 def test_an_argument_that_a_prompt_does_not_have_is_named() -> None:
