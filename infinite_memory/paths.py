@@ -114,8 +114,10 @@ def make_home(path: Path) -> None:
 
 
 def check_home(path: Path) -> None:
-    """Refuse a home that belongs to another user, or contains something of theirs, put there while the home was writable for others:
-    a settings file, a token that they know, a link. A home that does not exist yet is accepted.
+    """Refuse a home that belongs to another user, or contains something of theirs.
+
+    They can have put it there while the home was writable for others: a settings file, a token that they know, a link. A home that does
+    not exist yet is accepted.
 
     Raises:
         PermissionError: it, or something in it, belongs to another user.

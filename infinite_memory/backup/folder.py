@@ -28,8 +28,8 @@ PART_SUFFIX = ".part"
 PART_NAME = re.compile(r"\..+-[0-9a-f]{12}\.part", re.DOTALL)
 ABANDONED_S = 3600  # an unfinished file not written to for an hour belongs to a dead process
 YOUNG_S = 10  # younger files may have been created but not locked yet
-_MAX_NAME_CHARS = 120
-_LOOK_AGAIN_BYTES = 16 << 20
+_MAX_NAME_CHARS = 120  # of a name in a message
+_CHECK_EVERY_BYTES = 16 << 20  # written between two checks of the free space
 _MAX_OF_A_SECOND = 1000  # files whose names differ only in the numeric suffix
 
 
@@ -69,14 +69,14 @@ class _Reserving(io.BufferedRandom):
 
     def __init__(self, descriptor: int, folder: Path) -> None:
         super().__init__(io.FileIO(descriptor, "r+b"))
-        self._folder, self._unseen = folder, 0
+        self._folder, self._unchecked_bytes = folder, 0
 
     def write(self, data: Any, /) -> int:
         size = memoryview(data).nbytes
-        self._unseen += size
-        if self._unseen >= _LOOK_AGAIN_BYTES:
-            self._unseen = 0
-            _check_room(self._folder, max(size, _LOOK_AGAIN_BYTES))
+        self._unchecked_bytes += size
+        if self._unchecked_bytes >= _CHECK_EVERY_BYTES:
+            self._unchecked_bytes = 0
+            _check_room(self._folder, max(size, _CHECK_EVERY_BYTES))
         return super().write(data)
 
 
@@ -103,28 +103,28 @@ class Target:
         os.fsync(self.file.fileno())
 
     def publish_as(self, name: str) -> Path:
-        """Rename the file to exactly this name, and return its new path.
+        """Publish the file under exactly this name, and return its new path.
 
         Raises:
             FileExistsError: a file of that name exists; it is left unchanged.
-            OSError: it could not be renamed.
+            OSError: it could not be named.
         """
         target = self._folder / name
-        _name(self.part, target)
+        _link(self.part, target)
         sync_folder(self._folder)
         return target
 
     def publish(self) -> Path:
-        """Rename the file to an unused name, and return its new path.
+        """Publish the file under an unused name, and return its new path.
 
         Raises:
-            BackupError: it could not be renamed.
+            BackupError: it could not be named.
         """
         for number in range(1, _MAX_OF_A_SECOND):
             name = f"{self._stem}{f'-{number}' if number > 1 else ''}{self._suffix}"
             target = self._folder / name
             try:
-                _name(self.part, target)
+                _link(self.part, target)
             except FileExistsError:
                 continue
             except OSError as exc:
@@ -222,7 +222,13 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _name(part: Path, target: Path) -> None:
+def _link(part: Path, target: Path) -> None:
+    """Link a file to its final name; rename it if the file system has no hard links.
+
+    Raises:
+        FileExistsError: a file of that name exists.
+        OSError: it could not be named.
+    """
     try:
         target.hardlink_to(part)
     except FileExistsError:

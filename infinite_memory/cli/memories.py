@@ -140,8 +140,9 @@ def recall(options: argparse.Namespace) -> int:
 
 
 def name_other_years(words: str, reply: Json, ways: Sequence[int]) -> Iterator[str]:
-    """Yield the parsed days moved by each number of years in *ways* (negative: earlier), if the words name no year; if there are results,
-    only for whole months in the past.
+    """Yield the parsed days moved by each number of years in *ways* (negative: earlier), if the words name no year.
+
+    If there are results, this is done only for whole months in the past.
     """
     import datetime as dt
 

@@ -19,10 +19,10 @@ MAX_ENTRIES = 20  # commands that can be undone, one after the other
 
 
 class UndoJournal:
-    """The entries, newest last: each has ``memory_ids``, or ``scope``, or ``moved`` (ids, each with its previous scope), or ``edited``
-    (an id with its previous revision).
+    """The entries, newest last.
 
-    An unreadable file counts as empty.
+    Each has ``memory_ids``, or ``scope``, or ``moved`` (ids, each with its previous scope), or ``edited`` (an id with its previous
+    revision). An unreadable file counts as empty.
     """
 
     def __init__(self) -> None:

@@ -12,8 +12,10 @@ import re
 
 
 def name_days(start: dt.datetime, end: dt.datetime) -> str:
-    """Return words for the days between two instants, each in its own time zone, that parse to the same days: a month, a day, or the first
-    day and the last."""
+    """Return words for the days between two instants, each in its own time zone, that parse to the same days.
+
+    They are a month, a day, or the first day and the last.
+    """
     last = end - dt.timedelta(milliseconds=1)
     if is_month(start, end):
         return f"{calendar.month_name[start.month]} {start.year}"

@@ -63,12 +63,16 @@ class _Request:
 
 
 class EmbeddingService:
-    """Embeds texts off the event loop. Used from one event loop."""
+    """Embeds texts off the event loop. Used from one event loop.
+
+    Args:
+        wait_s: How long a request waits for a model that is being loaded.
+    """
 
     def __init__(self, embedder: Embedder, wait_s: float) -> None:
         self._embedder, self._wait_s = embedder, wait_s
-        self._most_workers = max(1, min(MAX_WORKERS, os.cpu_count() or 1))
-        self._threads = ThreadPoolExecutor(self._most_workers, thread_name_prefix="embedding")
+        self._max_workers = max(1, min(MAX_WORKERS, os.cpu_count() or 1))
+        self._threads = ThreadPoolExecutor(self._max_workers, thread_name_prefix="embedding")
         self._waiting: dict[Priority, deque[_Request]] = {priority: deque() for priority in Priority}
         self._workers: set[asyncio.Task[None]] = set()
         self._loading: asyncio.Task[None] | None = None
@@ -238,13 +242,13 @@ class EmbeddingService:
             for indexes in remaining:
                 vectors[indexes] = await self._embed([texts[index] for index in indexes], priority)
 
-        await _all_or_first_failure([work() for _ in range(min(self._most_workers, len(slices)))])
+        await _all_or_first_failure([work() for _ in range(min(self._max_workers, len(slices)))])
         return vectors
 
     async def _embed(self, texts: list[str], priority: Priority) -> Vectors:
         request = _Request(texts, priority, asyncio.get_running_loop().create_future())
         self._waiting[priority].append(request)
-        if not self._workers or (_is_full(request) and len(self._workers) < self._most_workers):
+        if not self._workers or (_is_full(request) and len(self._workers) < self._max_workers):
             worker = asyncio.create_task(self._work())
             self._workers.add(worker)
         return await request.future

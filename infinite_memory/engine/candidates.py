@@ -34,8 +34,10 @@ chance: with 5 instead, German and Spanish questions rank their paragraph first 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The indexes and queries of a search; None for those not used. With ``uses_turns`` turns of a conversation support each other,
-    and those of ``addressed``, a speaker, are boosted (`turns`)."""
+    """The indexes and queries of a search; None for those not used.
+
+    With ``uses_turns`` turns of a conversation support each other, and those of ``addressed``, a speaker, are boosted (`turns`).
+    """
 
     sidecar: VectorIndex
     text: TextIndex | None

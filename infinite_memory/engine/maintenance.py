@@ -81,8 +81,10 @@ class Maintenance:
         self, operations: Sequence[Operation], *, dry_run: bool = False, agreed: Agreement | None = None,
         as_of: dt.datetime | None = None,
     ) -> list[Done]:  # fmt: skip
-        """Run maintenance operations in the given order; each entry of the result says what was actually done. With *agreed* no memory is
-        removed that the user has not confirmed; ages are relative to *as_of*, by default now."""
+        """Run maintenance operations in the given order; each entry of the result says what was actually done.
+
+        With *agreed* no memory is removed that the user has not confirmed; ages are relative to *as_of*, by default now.
+        """
         self._access.visibility.check_everything()
         now = as_of or self._clock()
         return [

@@ -121,8 +121,9 @@ class Memories:
     async def update(
         self, memory_id: MemoryId, changes: MemoryUpdate, *, check: Callable[[MemoryRecord], None] | None = None
     ) -> StoreResult:
-        """Change parts of a memory, unless it already has these values; the previous text stays in its revisions, but in no digest that
-        quotes it.
+        """Change parts of a memory, unless it already has these values.
+
+        The previous text stays in its revisions, but in no digest that quotes it.
 
         Args:
             check: Called with the memory before the change, and may raise; the change applies to that revision or not at all.
@@ -275,8 +276,9 @@ class Memories:
         return await self._quotations.keep_digests(one for one in memories if self._access.allows(one))
 
     async def history(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
-        """Return the latest earlier versions of a memory (*before* a revision; None: all), oldest first: at most a hundred, and a million
-        characters of text.
+        """Return the latest earlier versions of a memory (*before* a revision; None: all), oldest first.
+
+        At most a hundred, and a million characters of text.
 
         Raises:
             MemoryNotFoundError: the memory is not visible.

@@ -66,8 +66,10 @@ class ScoreParts:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The common scale of one search's candidates: their best cosine and best keyword score, the weight of each kind, and the boosts
-    from conversations."""
+    """The common scale of one search's candidates.
+
+    It consists of their best cosine and best keyword score, the weight of each kind, and the boosts from conversations.
+    """
 
     meaning_share: float
     cosine_unit: float

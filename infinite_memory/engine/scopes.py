@@ -137,8 +137,9 @@ class Scopes:
         return ChangedScope(changed, scope)
 
     async def merge(self, name: str, into: str, *, dry_run: bool = False, agreed: Agreement | None = None) -> Merged:
-        """Move every memory of a scope to another, and remove the empty one; ids, times and revisions stay. With *agreed* only the scopes
-        that the user confirmed.
+        """Move every memory of a scope to another, and remove the empty one; ids, times and revisions stay.
+
+        With *agreed* only the scopes that the user confirmed are merged.
 
         Raises:
             ChangedSinceAskedError: other scopes have those names now.
@@ -197,8 +198,9 @@ class Scopes:
         return live + await self._store.count_deleted([scope.scope_id])
 
     async def restore(self, name: str, hidden_at: dt.datetime | None = None) -> tuple[Scope, int]:
-        """Unarchive a scope with its memories; for one that is not archived (Global never is), restore its soft-forgotten memories, with
-        *hidden_at* only those forgotten at that instant (`ForgetResult`).
+        """Unarchive a scope with its memories, or restore the soft-forgotten memories of one that is not archived (Global never is).
+
+        With *hidden_at* only those forgotten at that instant (`ForgetResult`) are restored.
 
         Returns:
             The scope, and the number of memories that are visible again.

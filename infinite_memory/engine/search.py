@@ -317,8 +317,10 @@ def _judging(said: str, search: Search, *, alone: bool) -> Callable[[Candidate, 
 async def _reranked(
     reranker: Reranker, query: str, sure: Sequence[tuple[Candidate, float]], found: Mapping[MemoryId, MemoryRecord]
 ) -> tuple[list[tuple[Candidate, float]], dict[MemoryId, float]]:
-    """Return candidates in the order of a cross-encoder, and its scores. The confidences are reassigned in descending order to the
-    new ranking."""
+    """Return candidates in the order of a cross-encoder, and its scores.
+
+    The confidences are reassigned in descending order to the new ranking.
+    """
     texts = [found[one.memory_id].text[:RERANKED_CHARS] for one, _ in sure]
     scores = await asyncio.to_thread(reranker.scores, query, texts)
     ordered = sorted(zip(scores, (one for one, _ in sure), strict=True), key=lambda pair: -pair[0])
@@ -339,8 +341,10 @@ def collapse(matches: Sequence[Match]) -> list[Match]:
 
 
 def _get_other_times(first: Match, rest: Sequence[Match]) -> tuple[dt.datetime, ...]:
-    """Return the times of the memories with the same text as *first*; a time taken over from a merged memory that is itself among them
-    again (the merge was undone) counts once."""
+    """Return the times of the memories with the same text as *first*.
+
+    A time taken over from a merged memory that is itself among them again (the merge was undone) counts once.
+    """
     own = [match.memory.occurred_at for match in rest]
     seen = {*own, first.memory.occurred_at}
     merged = (one for match in (first, *rest) for one in match.memory.occurrences if one not in seen)

@@ -61,8 +61,11 @@ class Spoken(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Keyword scores of the turns before and after a candidate, the score of the best other candidate in its conversation, and 1 if the
-    question asks about its speaker."""
+    """What the conversation of a candidate says for it.
+
+    Keyword scores of the turns before and after it, the score of the best other candidate in its conversation, and 1 if the question
+    asks about its speaker.
+    """
 
     before: float
     after: float

@@ -39,8 +39,10 @@ MAX_SETTINGS_BYTES = 64 * 1024
 
 
 def find_project(cwd: str) -> Project:
-    """Return the project of a folder: the repository that it lies in (a worktree belongs to its repository), else the folder above
-    that has a project file, else itself.
+    """Return the project of a folder.
+
+    It is the repository that contains it (a worktree belongs to its repository), else the folder above that has a project file, else the
+    folder itself.
     """
     import tomllib
 

@@ -61,9 +61,9 @@ _NOT_SAID = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscript
 
 
 class Turn(NamedTuple):
-    """A message of one speaker. ``is_remembered`` marks a ``#remember`` line; ``copied_from`` is the session from which a fork
-    copied the entry, "" for none.
+    """A message of one speaker.
 
+    ``is_remembered`` marks a ``#remember`` line; ``copied_from`` is the session from which a fork copied the entry, "" for none.
     ``masked`` counts the secrets already masked in it, those that span lines.
     """
 
@@ -82,8 +82,11 @@ class Turn(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A part of a transcript. ``offset`` is where to continue, ``is_skipping`` whether a ``#skip`` still applies there, ``context`` the
-    parser state for the following lines (`transcript_forms`)."""
+    """A part of a transcript.
+
+    ``offset`` is where to continue, ``is_skipping`` whether a ``#skip`` still applies there, ``context`` the parser state for the
+    following lines (`transcript_forms`).
+    """
 
     turns: tuple[Turn, ...]
     offset: int

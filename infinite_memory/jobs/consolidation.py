@@ -67,13 +67,16 @@ class Tidying(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """What one operation did, or would do in a dry run; ``details`` lists the first of its memories."""
+    """What one operation did, or would do in a dry run.
+
+    ``details`` lists the first of its memories. ``groups`` are the ids that were merged, or pruned, together, as `Agreement` confirms them.
+    """
 
     operation: Tidying
     count: int
     said: str
     details: list[dict[str, Any]] = field(default_factory=list)
-    groups: tuple[frozenset[MemoryId], ...] = ()  # all groups that it merges
+    groups: tuple[frozenset[MemoryId], ...] = ()
 
 
 class Tidier:
@@ -147,7 +150,7 @@ class Tidier:
             return ""
 
     async def _merge(self, group: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-        """Give the first of a group the times and tags of all, then hide the others. Idempotent.
+        """Add the times and tags of a group to its first memory, then hide the others. Idempotent.
 
         Returns:
             The first and those that were hidden: a memory that was changed since it was read may say something else now and
@@ -187,8 +190,11 @@ class Tidier:
         return memory.memory_id in found and found[memory.memory_id].revision == memory.revision
 
     async def _prune(self, *, dry_run: bool, agreed: Agreement | None, as_of: dt.datetime) -> Tidied:
-        """Archive memories beyond the maximum age, number or size: least important first, then least used, then oldest. Archived
-        memories are not found any more, are not purged as other deletions are, and can be brought back by `restore_memory`."""
+        """Hide memories beyond the maximum age, number or size: least important first, then least used, then oldest.
+
+        Pruned memories are not found any more, are not purged with other soft-forgotten ones, and can be brought back by
+        `restore_memory`.
+        """
         settings = self._settings
         if self._uses is not None:
             await self._uses.write()
@@ -214,8 +220,11 @@ class Tidier:
         return Tidied(Tidying.PRUNE, len(pruned), message, details, (get_group(pruned),))
 
     async def _summarize(self, *, dry_run: bool) -> Tidied:
-        """Add a summary to each long conversation that has gone quiet: its most central turns, in order and verbatim, or a text by
-        the configured model. The conversation is left unchanged, unless the settings say to hide it."""
+        """Add a summary to each long conversation that has gone quiet.
+
+        It consists of the most central turns, in order and verbatim, or is a text by the configured model. The conversation is left
+        unchanged, unless the settings say to hide it.
+        """
         before, settings = self._clock() - QUIET, self._settings
         made: list[tuple[MemoryRecord, list[MemoryRecord]]] = []
         for scope in self._scopes.all():

@@ -40,4 +40,4 @@ class Repairs(Protocol):
         """Return a document as one line of MongoDB Extended JSON; None if it no longer exists."""
 
     async def repair(self, document: SetAsideDocument, *, mend: bool, remove: bool, dry_run: bool) -> Repaired:
-        """Repair a document if possible and *mend* allows it, else remove it if *remove* does."""
+        """Repair a document if possible and *mend* allows it, else remove it if *remove* does, else leave it."""

@@ -154,8 +154,11 @@ def _is_code(run: str) -> bool:
 
 
 class _Patterns(NamedTuple):
-    """Runs of word characters and joiners; those and emoji; words within a run; unspaced parts of words, and their letters;
-    emoji; joiners that only change the look of a letter."""
+    """The compiled patterns of the tokenizer.
+
+    In order: runs of word characters and joiners; those and emoji; words within a run; unspaced parts of words, and their letters; emoji;
+    joiners that only change the look of a letter.
+    """
 
     runs: re.Pattern[str]
     words: re.Pattern[str]

@@ -53,6 +53,8 @@ Duration = list[Part]
 
 
 class Amount(NamedTuple):
+    """A number that was read, and the position after it. ``vague`` if it is approximate."""
+
     value: Fraction
     after: int
     vague: bool = False

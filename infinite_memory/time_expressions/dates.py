@@ -83,8 +83,10 @@ def _month_and_day(reader: Reader, position: int) -> Found | None:
 
 
 def _misses_its_day(reader: Reader, position: int, date: Date) -> bool:
-    """True if the month is preceded by a day that is not parsed here, or that it does not have: "5de november" and "31 June" are not
-    the whole month."""
+    """True if the month is preceded by a day that is not parsed here, or that it does not have.
+
+    "5de november" and "31 June" are not the whole month.
+    """
     if _has_foreign_ordinal(reader, position):
         return True
     number, ending = reader.at(position + 1), reader.at(position + 2)

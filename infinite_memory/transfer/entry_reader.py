@@ -80,15 +80,15 @@ class EntryReader:
             if entry is None:
                 self._is_over = True
             elif self._count >= MAX_ENTRIES or self._refused >= MAX_REFUSED:
-                many = f"an import takes {MAX_ENTRIES:,} entries at most"
-                few = f"it is given up after {MAX_REFUSED:,} entries that cannot be taken"
-                batch.append(Refused("the rest", few if self._refused >= MAX_REFUSED else many))
+                too_many = f"an import takes {MAX_ENTRIES:,} entries at most"
+                too_many_refused = f"it is given up after {MAX_REFUSED:,} entries that cannot be taken"
+                batch.append(Refused("the rest", too_many_refused if self._refused >= MAX_REFUSED else too_many))
                 self._is_over = True
             else:
-                taken = admit(entry, self._limits)
+                admitted = admit(entry, self._limits)
                 self._count += 1
-                self._refused += isinstance(taken, Refused)
-                batch.append(taken)
+                self._refused += isinstance(admitted, Refused)
+                batch.append(admitted)
                 chars += len(entry.text) if isinstance(entry, Incoming) else 0
         if batch:
             self.digests.append(hashlib.sha256(repr(batch).encode("utf-8", "surrogatepass")).hexdigest())

@@ -46,7 +46,7 @@ def make_schema(client: MilvusClient) -> tuple[CollectionSchema, IndexParams]:
 
 
 class Notebook:
-    """The notes of all indexes on a server."""
+    """The notes of all indexes on a server. Methods may be called from several threads."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -89,11 +89,11 @@ class Notebook:
     def remove(self, owner: str) -> None:
         """Remove all notes of an index."""
 
-        def remove(rows: Collection) -> None:
+        def remove_rows(rows: Collection) -> None:
             keys = [row["pk"] for page in rows.iterate(f'owner == "{owner}"', ["pk"]) for row in page]
             rows.delete(keys, _make_note("", "mark", "", "", 0))
 
-        self.ask(remove)
+        self.ask(remove_rows)
 
 
 def _make_note(owner: str, kind: str, name: str, text: str, at_ms: int) -> Row:
@@ -142,7 +142,7 @@ class Notes:
         return [text for note in seen if (text := decode(note)) is not None]
 
     def _refresh(self) -> None:
-        """Read the notes of other daemons."""
+        """Read the notes of other daemons, unless they were read less than `REFRESH_S` ago."""
         now = time.monotonic()
         with self._lock:
             if now - self._read_at < REFRESH_S:

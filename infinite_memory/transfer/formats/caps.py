@@ -9,7 +9,7 @@ from infinite_memory.errors import InfiniteMemoryError
 
 MAX_BYTES = 4 << 30  # in total; the largest known exports are a few hundred megabytes of text
 MAX_FILES = 100_000  # in a folder or archive; a very large vault has about ten thousand notes
-MAX_FOLDERS_DEEP = 32  # nobody nests notes that deep, and each level keeps a descriptor open
+MAX_FOLDERS_DEEP = 32  # no known vault nests notes that deep, and each level keeps a descriptor open
 MAX_ENTRIES = 5_000_000  # memories of one import; their ids are kept in memory, some 100 bytes each
 MAX_REFUSED = 100_000  # invalid entries that are reported one by one: with more the file is not what it seems, and each takes time
 MAX_RECORD_BYTES = 32 << 20  # one JSON record; a ChatGPT conversation is one, and the longest known have some 20 MiB

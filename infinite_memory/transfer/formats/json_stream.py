@@ -1,8 +1,8 @@
 """JSON of any size, parsed one record at a time: elements of a list, members of an object, lines of a file.
 
-The standard library's parser needs the whole file in memory, and thirty times its size if it is all brackets. Here a
-record is cut out of the bytes first, by brackets and quotes alone, and refused by itself where it is too large, too deep, or no JSON;
-then the next is read. Objects that name a key twice are refused too, for nobody can tell which of the two is meant.
+The standard library's parser needs the whole file in memory, and thirty times its size if it is all brackets. Here each
+record is first cut out of the bytes, by brackets and quotes alone. One that is too large, too deep or not JSON is refused, and the
+next is read. Objects with a duplicate key are refused too, because either value may be the intended one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _PLAIN = re.compile(rb'[^\s,\]}\[{":]*+')
 class Found:
     """A part of a JSON text: an element of a list (the member ``key``, or the top level), or a member that is not a list.
 
-    ``fault`` says why it has no value. ``is_end`` marks where an object or list of the outermost level is over. ``parts`` and
-    ``size_bytes`` tell what keeping the value costs.
+    ``fault`` is the reason why it has no value. ``is_end`` marks the end of a top-level object or list. ``parts`` and ``size_bytes``
+    measure the memory that the value takes.
     """
 
     key: str | None
@@ -56,13 +56,13 @@ def parse(text: str) -> Any:
     """Parse one JSON value.
 
     Raises:
-        ValueError: it is not valid; the message says why and quotes nothing of it.
+        ValueError: it is not valid; the message gives the reason and quotes nothing of the text.
     """
     return _parsed(lambda: _DECODER.decode(text))
 
 
 def parse_glued(text: str) -> list[Any]:
-    """Parse the JSON values that follow one another in a text.
+    """Parse all JSON values in a text, with nothing but white space between them.
 
     Raises:
         ValueError: there is something else between them.
@@ -105,7 +105,7 @@ def _skip(text: str, index: int) -> int:
 
 
 def check_shape(raw: bytes) -> str | None:
-    """Return why a record must not be parsed; None if it may be."""
+    """Return why a record must not be parsed (too deep, too many parts); None if it may be."""
     if raw.count(b"[") + raw.count(b"{") + raw.count(b",") <= MAX_RECORD_LEVELS:
         return None
     depth = parts = offset = 0
@@ -158,7 +158,7 @@ def json_lines(file: BinaryIO, budget: Budget) -> Iterator[tuple[int, Any, str |
 
 
 def scan(file: BinaryIO, budget: Budget, *, only: Collection[str] | None = None) -> Iterator[Found]:
-    """Yield the elements and members of the JSON values that a file holds, in order.
+    """Yield the elements and members of the JSON values in a file, in order.
 
     Args:
         only: Members of objects to read; the others are skipped, which is much faster. None reads all.
@@ -182,41 +182,41 @@ class _Scanner:
 
     def __init__(self, file: BinaryIO, budget: Budget) -> None:
         self._file, self._budget = file, budget
-        self._held, self._at = bytearray(), 0
-        self._gone_lines, self._gone_columns = 0, 0  # of what was released
+        self._buffer, self._position = bytearray(), 0
+        self._dropped_lines, self._dropped_columns = 0, 0  # in the bytes dropped so far
         self._has_ended = False
-        self._size, self._parts = 0, 1  # of the value that was read last
+        self._size, self._parts = 0, 1  # of the value read last
         self._fill()
-        if self._held.startswith(BOM):
-            self._at = len(BOM)
+        if self._buffer.startswith(BOM):
+            self._position = len(BOM)
 
     @property
     def line(self) -> int:
         """The current line number."""
-        return 1 + self._gone_lines + self._held.count(b"\n", 0, self._at)
+        return 1 + self._dropped_lines + self._buffer.count(b"\n", 0, self._position)
 
     @property
     def column(self) -> int:
         """The position in that line, in bytes."""
-        end = self._held.rfind(b"\n", 0, self._at)
-        return self._at - end if end >= 0 else self._gone_columns + self._at + 1
+        end = self._buffer.rfind(b"\n", 0, self._position)
+        return self._position - end if end >= 0 else self._dropped_columns + self._position + 1
 
     def peek(self) -> bytes | None:
         """Return the next byte that is not white space, None at the end."""
         while True:
-            self._at = _SPACE.match(self._held, self._at).end()  # type: ignore[union-attr]
-            if self._at < len(self._held):
-                return bytes(self._held[self._at : self._at + 1])
-            self._let_go()
+            self._position = _SPACE.match(self._buffer, self._position).end()  # type: ignore[union-attr]
+            if self._position < len(self._buffer):
+                return bytes(self._buffer[self._position : self._position + 1])
+            self._drop_consumed()
             if not self._fill():
                 return None
 
     def elements(self, key: str | None) -> Iterator[Found]:
         """Yield the elements of the list that begins here."""
-        self._at += 1
+        self._position += 1
         number = 0
         if self.peek() == b"]":
-            self._at += 1
+            self._position += 1
             return
         while True:
             number += 1
@@ -227,9 +227,9 @@ class _Scanner:
 
     def members(self, only: Collection[str] | None) -> Iterator[Found]:
         """Yield the members of the object that begins here, those that are lists element by element."""
-        self._at += 1
+        self._position += 1
         if self.peek() == b"}":
-            self._at += 1
+            self._position += 1
             return
         names: set[str] = set()
         while True:
@@ -256,7 +256,7 @@ class _Scanner:
         next_byte = self.peek()
         if next_byte is None or next_byte not in expected:
             raise _BrokenError
-        self._at += 1
+        self._position += 1
         return next_byte
 
     def _value(self, *, is_read: bool = True) -> tuple[Any, str | None]:
@@ -272,26 +272,26 @@ class _Scanner:
             return None, str(exc)
 
     def _cut(self, *, is_read: bool) -> tuple[bytes, str | None]:
-        """Cut out the value that begins here; *is_read* tells whether its bytes are wanted."""
+        """Cut out the value that begins here; without *is_read* its bytes are not kept."""
         first = self.peek()
         if first is None or first in b",:]}":
             raise _BrokenError
-        taken = _Taken(self._at, is_read=is_read)
+        taken = _Taken(self._position, is_read=is_read)
         if first not in b'[{"':
             while True:
-                self._at = _PLAIN.match(self._held, self._at).end()  # type: ignore[union-attr]
-                if self._at < len(self._held) or not self._more(taken):
+                self._position = _PLAIN.match(self._buffer, self._position).end()  # type: ignore[union-attr]
+                if self._position < len(self._buffer) or not self._more(taken):
                     return self._cut_off(taken)
         depth = 0
         while True:
-            mark = _MARK.search(self._held, self._at)
+            mark = _MARK.search(self._buffer, self._position)
             if mark is None:
-                self._at = len(self._held)
+                self._position = len(self._buffer)
                 if not self._more(taken):
                     raise _BrokenError
                 continue
-            self._at = mark.end()
-            char = self._held[self._at - 1]
+            self._position = mark.end()
+            char = self._buffer[self._position - 1]
             if char == _QUOTE:
                 self._string(taken)
             elif char == _COMMA:
@@ -307,39 +307,39 @@ class _Scanner:
                 return self._cut_off(taken)
 
     def _cut_off(self, taken: _Taken) -> tuple[bytes, str | None]:
-        taken.take(self._held, self._at)
+        taken.take(self._buffer, self._position)
         if taken.parts > MAX_RECORD_PARTS:
             taken.refuse(0)
         self._size, self._parts = len(taken.data), taken.parts
         return bytes(taken.data), taken.fault
 
     def _string(self, taken: _Taken) -> None:
-        """Go to the end of the string whose opening quote was passed."""
+        """Advance past the end of the string whose opening quote was passed."""
         while True:
-            self._at = _IN_STRING.match(self._held, self._at).end()  # type: ignore[union-attr]
-            if self._at < len(self._held) and self._held[self._at] == _QUOTE:
-                self._at += 1
+            self._position = _IN_STRING.match(self._buffer, self._position).end()  # type: ignore[union-attr]
+            if self._position < len(self._buffer) and self._buffer[self._position] == _QUOTE:
+                self._position += 1
                 return
             if not self._more(taken):  # the end, perhaps after a lone backslash
                 raise _BrokenError
 
     def _more(self, taken: _Taken) -> bool:
         """Read the next chunk, after adding the consumed bytes to *taken*."""
-        taken.take(self._held, self._at)
-        self._let_go()
+        taken.take(self._buffer, self._position)
+        self._drop_consumed()
         taken.start = 0
         return self._fill()
 
-    def _let_go(self) -> None:
+    def _drop_consumed(self) -> None:
         """Drop the consumed bytes."""
-        if not self._at:
+        if not self._position:
             return
-        count = self._held.count(b"\n", 0, self._at)
-        self._gone_lines += count
-        end = self._held.rfind(b"\n", 0, self._at)
-        self._gone_columns = self._at - end - 1 if count else self._gone_columns + self._at
-        del self._held[: self._at]
-        self._at = 0
+        count = self._buffer.count(b"\n", 0, self._position)
+        self._dropped_lines += count
+        end = self._buffer.rfind(b"\n", 0, self._position)
+        self._dropped_columns = self._position - end - 1 if count else self._dropped_columns + self._position
+        del self._buffer[: self._position]
+        self._position = 0
 
     def _fill(self) -> bool:
         if self._has_ended:
@@ -347,26 +347,26 @@ class _Scanner:
         chunk = self._file.read(_CHUNK_BYTES)
         self._budget.spend(len(chunk))
         self._has_ended = not chunk
-        self._held += chunk
+        self._buffer += chunk
         return bool(chunk)
 
 
 class _Taken:
-    """The bytes of one value that begins at ``start`` of what is held, as long as they may be kept."""
+    """The bytes of one value, dropped once it is refused. ``start`` is where its next bytes begin in the scanner's buffer."""
 
     def __init__(self, start: int, *, is_read: bool) -> None:
         self.start, self.parts = start, 1
         self.data, self.fault = bytearray(), None if is_read else ""
 
     def take(self, held: bytearray, end: int) -> None:
-        """Add what was passed of *held*."""
+        """Add the bytes of *held* up to *end*."""
         if self.fault is None:
             self.data += held[self.start : end]
             if len(self.data) > MAX_RECORD_BYTES:
                 self._refuse(f"is larger than {MAX_RECORD_BYTES >> 20} MiB")
 
     def refuse(self, depth: int) -> None:
-        """Stop keeping it: it is too deep or has too many parts."""
+        """Drop the value: it is too deep or has too many parts."""
         if self.fault is None:
             deep = f"is nested deeper than {MAX_RECORD_LEVELS} levels"
             self._refuse(deep if depth > MAX_RECORD_LEVELS else f"has more than {MAX_RECORD_PARTS:,} parts")

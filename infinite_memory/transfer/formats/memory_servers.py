@@ -215,7 +215,7 @@ def is_openmemory(head: Head) -> bool:
 
 
 def read_openmemory(reading: Reading) -> Iterator[Entry]:
-    """Read its live memories, with the names of their categories as tags; the others are told."""
+    """Read its live memories, with the names of their categories as tags; the others are reported."""
     categories, apps, user, aside = _names(reading)
     left_out: Counter[str] = Counter()
     for number, record, fault in _openmemory_records(reading):

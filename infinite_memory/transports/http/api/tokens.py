@@ -44,8 +44,11 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 @dataclass(frozen=True, slots=True)
 class TokenPermissions:
-    """The permissions of a token. ``users`` and ``scope_ids`` restrict it, at most one of them; no users and None mean everything.
-    ``metrics_only`` allows the metrics and nothing else, whatever the other fields are."""
+    """The permissions of a token.
+
+    ``users`` and ``scope_ids`` restrict it, at most one of them; no users and None mean everything. ``metrics_only`` allows the metrics
+    and nothing else, whatever the other fields are.
+    """
 
     token_id: str
     users: tuple[str, ...] = ()

@@ -27,8 +27,11 @@ MAX_UNDO = 20
 
 @dataclass(slots=True)
 class Undo:
-    """The effect of a click that another can undo: memories forgotten, or moved out of ``back_to`` (a scope's id), or a scope archived, or
-    all in a scope (or anywhere) forgotten at ``hidden_at``, or one memory changed from ``revision`` on."""
+    """The effect of a click that another can undo.
+
+    Memories forgotten, or moved out of ``back_to`` (a scope's id), or a scope archived, or all in a scope (or anywhere) forgotten at
+    ``hidden_at``, or one memory changed from ``revision`` on.
+    """
 
     text: str
     memory_ids: tuple[str, ...] = ()
