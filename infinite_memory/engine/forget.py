@@ -199,7 +199,7 @@ class Forget:
         """Soft-forget one memory of a scope; no effect if it is forgotten already.
 
         Raises:
-            MemoryNotFoundError: the scope has no memory with that id, live or hidden.
+            MemoryNotFoundError: the scope has no memory with that id, live or soft-forgotten.
             ScopeNotFoundError: the scope does not exist or is archived.
         """
         self._access.check_scope(scope)

@@ -244,7 +244,7 @@ class Memories:
         return await self._access.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=deleted)
 
     async def find_taken(self, scope: Scope, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord | None]:
-        """Return the ids that are taken in a scope, live or hidden, with their memory, or None if it is not visible.
+        """Return the ids that are taken in a scope, live or soft-forgotten, with their memory, or None if it is not visible.
 
         The id of a memory that moved to another scope counts as taken.
         """

@@ -23,7 +23,7 @@ class Owners:
         self._access, self._store, self._index = access, store, index
 
     async def find(self, scope: Scope, memory_id: MemoryId) -> Mapping[str, str] | None:
-        """Return the owners of a memory, live or hidden; None if it is not visible in the scope. Reads nothing else of it."""
+        """Return the owners of a memory, live or soft-forgotten; None if it is not visible in the scope. Reads nothing else of it."""
         return (await self.find_several(scope, [memory_id])).get(memory_id)
 
     async def find_several(self, scope: Scope, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Mapping[str, str]]:

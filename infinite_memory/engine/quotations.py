@@ -114,7 +114,7 @@ class Quotations:
                 listener(removed)
 
     async def _read(self, located: Located) -> AsyncIterator[list[MemoryRecord]]:
-        """Yield memories, live or hidden, in batches."""
+        """Yield memories, live or soft-forgotten, in batches."""
         for ids in batches(located, BATCH):
             yield list((await self._store.fetch({one: located[one] for one in ids}, deleted=None)).values())
 

@@ -54,7 +54,7 @@ class SummaryQuotes:
         self._access, self._store, self._index, self._scopes, self._clock = access, store, index, scopes, clock
 
     async def cut(self, summaries: Iterable[MemoryRecord], located: Located, *, hard: bool) -> None:
-        """Remove the texts of *located* from those *summaries*, live or hidden, that list them, and from their earlier versions.
+        """Remove the texts of *located* from those *summaries*, live or soft-forgotten, that list them, and from their earlier versions.
 
         An empty summary is hidden, or with *hard* permanently removed.
 

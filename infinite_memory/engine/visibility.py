@@ -100,7 +100,7 @@ class Visibility:
         return self.sees_everything or any(all(rule.allows(owners) for rule in rules) for rules in self.owners)
 
     def allows(self, memory: MemoryRecord) -> bool:
-        """True if a memory, live or hidden, in a visible scope, is visible too."""
+        """True if a memory, live or soft-forgotten, in a visible scope, is visible too."""
         return self.sees_everything or (memory.status not in self.hidden_statuses and self.allows_owners(memory.owners))
 
     def narrow(self, where: Filter) -> Filter:

@@ -24,7 +24,7 @@ from infinite_memory.index.metadata_table import Mask, MetadataTable, marks, mil
 from infinite_memory.models import FILTERED_NUMBERS, FILTERED_TEXTS, FieldFilter, Filter, IndexRow, ScopeId, TagsMode
 
 FEW_SHARE = 64
-"""At most one slot in this many are sorted; more are marked in a mask over all slots: 0.1 ms at a million."""
+"""Slots are sorted if they are fewer than one in this many; more are marked in a mask over all slots: 0.1 ms at a million."""
 
 
 class Field:

@@ -279,7 +279,7 @@ class Store(Protocol):
         """
 
     async def find_moved(self, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
-        """Return the scopes of those memories that were ever moved, live or hidden; the others are omitted."""
+        """Return the scopes of those memories that were ever moved, live or soft-deleted; the others are omitted."""
 
     async def find_same_text(self, scope_id: ScopeId, content_hash: str) -> list[MemoryId]:
         """List live memories of a scope by content hash, a few at most; scans the whole scope if no index can answer."""
@@ -303,7 +303,7 @@ class Store(Protocol):
         """Return the scopes of memories, live or soft-deleted, by searching every scope's collection; slow with many scopes."""
 
     async def find_hidden_doubles(self, located: Located) -> HiddenDoubles:
-        """Return what was merged into some memories, live or hidden; reads all hidden memories of their scopes."""
+        """Return what was merged into some memories, live or soft-deleted; reads all soft-deleted memories of their scopes."""
 
     async def soft_delete(
         self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
@@ -341,7 +341,7 @@ class Store(Protocol):
         """
 
     async def find_quoting(self, memory_ids: Collection[MemoryId] | None) -> dict[MemoryId, ScopeId]:
-        """List memories, live or hidden, that quote one of some memories (None: any memory), see `id_keys.SOURCES`."""
+        """List memories, live or soft-deleted, that quote one of some memories (None: any memory), see `id_keys.SOURCES`."""
 
     async def list_deleted(
         self, scope_ids: Collection[ScopeId] | None, limit: int, before: Deletion | None = None

@@ -66,7 +66,7 @@ class Owners(Protocol):
         """Return the ids of the memories of a scope, live and hidden, that have all of these owners, by kind; reads no memory."""
 
     async def read(self, scope_id: ScopeId, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Mapping[str, str]]:
-        """Return the owners of those of the memories, live or hidden, that are in the scope; reads no other field."""
+        """Return the owners of those of the memories, live or soft-deleted, that are in the scope; reads no other field."""
 
     async def add_agent(self, agent: Agent) -> bool:
         """Create an agent; False if the user already has one with that id, which is left unchanged."""

@@ -215,7 +215,7 @@ async def _store(call: AgentMemCall, draft: NewMemory) -> tuple[StoreResult, str
 
 
 async def _meet(call: AgentMemCall, draft: NewMemory) -> tuple[MemoryId, bool]:
-    """Return the id of the memory with the text of *draft*, or a free one; and whether that memory exists, live or hidden.
+    """Return the id of the memory with the text of *draft*, or a free one; and whether that memory exists, live or soft-forgotten.
 
     A memory whose text was edited since does not count; the new statement is then another memory.
     """

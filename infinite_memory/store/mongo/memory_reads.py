@@ -139,7 +139,7 @@ class MemoryReader:
         return quoting
 
     async def list_ids(self, scope_id: ScopeId) -> frozenset[MemoryId]:
-        """List every memory of a scope, live or hidden, including unreadable ones."""
+        """List every memory of a scope, live or soft-deleted, including unreadable ones."""
         return frozenset(await self._list_ids({}, [scope_id]))
 
     async def _list_ids(self, query: Document, scope_ids: Collection[ScopeId] | None) -> dict[MemoryId, ScopeId]:

@@ -214,7 +214,7 @@ async def _take_along(database: Database, step: Step, session: AsyncClientSessio
 
 
 async def find_moved(database: Database, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:
-    """Return the scopes of those memories that were ever moved, live or hidden."""
+    """Return the scopes of those memories that were ever moved, live or soft-deleted."""
     keys = [key for memory_id in memory_ids if (key := mapping.find_object_id(memory_id)) is not None]
     query = {"memory_id": {"$in": keys}, "moved_from": {"$exists": True}}
     found = database[schema.REVISIONS].find(query, {"memory_id": 1, "scope_id": 1})

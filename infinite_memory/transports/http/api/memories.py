@@ -127,7 +127,7 @@ async def history(request: ApiRequest) -> tuple[int, Json]:
 
 
 async def restore(request: ApiRequest) -> tuple[int, Json]:
-    """Restore a soft-deleted memory."""
+    """Restore a soft-forgotten memory."""
     engine = await request.engine()
     result = await engine.memories.restore(_checked_id(request, _id(request)))
     told: Json = {"outcome": native_forget.get_outcome(result.is_restored)}

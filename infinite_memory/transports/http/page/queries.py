@@ -263,7 +263,7 @@ class Queries:
         ]
 
     async def count_scope(self, name: str) -> int:
-        """Count the memories of a scope, including soft-deleted ones.
+        """Count the memories of a scope, including soft-forgotten ones.
 
         Raises:
             ForbiddenError: the caller's visibility is restricted.
@@ -291,7 +291,7 @@ class Queries:
             return await engine.forget.matching(target, ForgetMode.SOFT, agreed=Agreement(most=most))
 
     async def bring_back(self, hidden_at: dt.datetime) -> int:
-        """Restore all memories that were soft-deleted at an instant, in any scope, and return their number."""
+        """Restore all memories that were soft-forgotten at an instant, in any scope, and return their number."""
         scopes = (await self.engine()).scopes
         return sum([(await scopes.restore(name, hidden_at))[1] for name in await self.scope_names()])
 
