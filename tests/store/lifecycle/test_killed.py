@@ -129,9 +129,9 @@ def test_a_restore_that_dies_between_two_steps_is_finished_at_the_next_start(
     async def die(name: str, path: str, after: int) -> int:
         seen: list[int] = []
 
-        async def some_steps(database: Any, steps: list[Any], *, polled: bool) -> None:
+        async def some_steps(database: Any, steps: list[Any], **options: Any) -> None:
             seen.append(len(steps))
-            await carry_out(database, steps[:after], polled=polled)
+            await carry_out(database, steps[:after], **options)
             raise Died
 
         async with open_memory(name) as memory:

@@ -66,11 +66,11 @@ async def restore(
     """Restore, with something done once all is staged, or after the last look before it is put into place."""
     carry_out = restore_steps._carry_out
 
-    async def meanwhile(database: Any, steps: list[Any], *, polled: bool) -> None:
+    async def meanwhile(database: Any, steps: list[Any], **options: Any) -> None:
         patched.undo()  # what happens meanwhile has steps of its own
         if committing is not None:
             await committing(other)
-        await carry_out(database, steps[:dies_after], polled=polled)
+        await carry_out(database, steps[:dies_after], **options)
         if dies_after is not None:
             raise Died
 
