@@ -180,7 +180,9 @@ class Tidier:
             into = merged_into.memory_id if merged_into is not None else None
             hidden = await self._store.soft_delete(located, now, pruned=pruned, merged_into=into, read=read)
             if merged_into is not None and hidden and not await self._is_unchanged(merged_into):
-                await self._store.undelete({one: located[one] for one in hidden})
+                back = await self._store.undelete({one: located[one] for one in hidden})
+                again = await self._store.fetch({one: located[one] for one in back}, vectors=True)
+                await self._index.on_written(list(again.values()))  # the feed may have removed them already
                 hidden = []
             spared.update(located.keys() - set(hidden))
         return [by_id[one] for one in hidden]

@@ -1,4 +1,4 @@
-"""An index whose server is slow: a recall waits a moment for it, then goes by words and says so."""
+"""An index whose server answers nothing: a recall waits a moment for it, then goes by words and says so."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERYWHERE = ScopedFilter(None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the server is frozen by Linux' means")
-def test_a_server_that_is_slow_is_not_waited_for_by_a_recall(open_memory: Open, tmp_path: Path) -> None:
+def test_a_silent_server_is_not_waited_for_by_a_recall(open_memory: Open, tmp_path: Path) -> None:
     milvus = LiteServer(tmp_path / "milvus")
     settings = {"index.engine": "milvus", "index.uri": milvus.uri, "index.timeout_s": 60}
 
@@ -31,8 +31,8 @@ def test_a_server_that_is_slow_is_not_waited_for_by_a_recall(open_memory: Open, 
                 for _ in range(2):  # the second time it is not asked
                     found = await memory.engine.recall.search("breakfast", EVERYWHERE, 5)
                     assert len(found.matches) == 1
-                    assert "takes more than 2.5 s" in (found.note or "")
-                with pytest.raises(IndexUnavailableError, match="takes more than"):
+                    assert "does not answer" in (found.note or "")
+                with pytest.raises(IndexUnavailableError, match="does not answer"):
                     await memory.services.index.probe()
             finally:
                 await asyncio.to_thread(milvus.thaw)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -35,6 +37,11 @@ async def tidy_while(
         return await memory.ok("optimize_memory", operations=[operation])
 
 
+async def listed(memory: Memory) -> list[str]:
+    """List the texts of the scope."""
+    return sorted(one["text"] for one in (await memory.ok("list_memories", scope="S"))["results"])
+
+
 async def found(memory: Memory) -> list[str]:
     """List what a search for the new words finds."""
     hits = await memory.ok("retrieve_memory", query=NEW, scope="S", top_k=10)
@@ -61,6 +68,32 @@ def test_what_is_edited_meanwhile_is_neither_a_duplicate_nor_old(
             left = (await memory.ok("list_memories", scope="S"))["results"]
             assert sorted(one["text"] for one in left) == sorted([NEW] + ["the dentist at nine"] * (not is_hidden))
             assert await found(memory) == [NEW]
+
+    run(work())
+
+
+def test_what_stays_after_all_is_listed_at_once_though_the_feed_told_that_it_went(
+    open_memory: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory, contextlib.AsyncExitStack() as stack:
+            ids = await plant(memory, "S", ["the dentist at nine"] * 2, speaker="Ada", occurred_at=LONG_AGO)
+            store, undelete = memory.services.store, memory.services.store.undelete
+            index = await memory.services.index.sidecar()
+
+            async def undelete_late(located: Any) -> Any:
+                while index.locate(list(located)):  # until the feed has told of the removal
+                    await asyncio.sleep(0.02)
+                await stack.enter_async_context(memory.services.index.paused())  # it tells nothing more
+                return await undelete(located)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(store, "undelete", undelete_late)
+                await tidy_while(
+                    memory, monkeypatch, "merge_similar",
+                    lambda: memory.ok("update_memory", memory_id=ids[1], content=NEW),
+                )  # fmt: skip
+            assert await listed(memory) == sorted([NEW, "the dentist at nine"])
 
     run(work())
 
