@@ -217,7 +217,7 @@ class Access:
         """Return the scopes of memories, for unrestricted callers; the store is queried for those that the index does not know (yet)."""
         sidecar = await self._index.sidecar()
         located = await call(sidecar, lambda: sidecar.locate(memory_ids))
-        unknown = [one for one in memory_ids if one not in located]
+        unknown = [memory_id for memory_id in memory_ids if memory_id not in located]
         return {**located, **(await self._store.locate(unknown) if unknown else {})}
 
     async def keep_allowed(self, located: Located) -> Located:

@@ -105,8 +105,14 @@ def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tupl
         of_speaker = Filter(memory_ids=frozenset(turns), speaker=sources.addressed)
         said = frozenset(sidecar.list_page(of_speaker, len(turns), None, newest_first=True).memory_ids)
     return [
-        meaning.candidate(one, worded.get(one), boosted=one in lifted, turn=turns.get(one), is_addressed=one in said)
-        for one in ids
+        meaning.candidate(
+            memory_id,
+            worded.get(memory_id),
+            boosted=memory_id in lifted,
+            turn=turns.get(memory_id),
+            is_addressed=memory_id in said,
+        )
+        for memory_id in ids
     ], exhausted
 
 

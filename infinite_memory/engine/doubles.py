@@ -54,5 +54,7 @@ async def _same(store: Store, originals: Located, alike: Located) -> Located:
 
 async def _read(store: Store, located: Located, *, deleted: bool) -> AsyncIterator[MemoryRecord]:
     for ids in batches(located, _BATCH):
-        for memory in (await store.fetch({one: located[one] for one in ids}, deleted=deleted)).values():
+        for memory in (
+            await store.fetch({memory_id: located[memory_id] for memory_id in ids}, deleted=deleted)
+        ).values():
             yield memory

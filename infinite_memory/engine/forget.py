@@ -308,7 +308,7 @@ class Forget:
             hidden = await self._store.soft_delete(located, _EPOCH, condition=condition)
             others = {one: located[one] for one in located.keys() - set(hidden)}
             found = await self._store.fetch(others, deleted=True)
-            stay = {one for one in others if one not in found or not condition.holds(found[one])}
+            stay = {other for other in others if other not in found or not condition.holds(found[other])}
             located = {memory_id: place for memory_id, place in located.items() if memory_id not in stay}
         return await self._store.remove(located)
 

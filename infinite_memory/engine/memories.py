@@ -250,7 +250,7 @@ class Memories:
         """
         memories = await self._store.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=None)
         taken = {one: memory if self._access.allows(memory) else None for one, memory in memories.items()}
-        rest = [one for one in memory_ids if one not in taken]
+        rest = [memory_id for memory_id in memory_ids if memory_id not in taken]
         return dict.fromkeys(await self._store.find_moved(rest) if rest else ()) | taken
 
     async def find(
@@ -273,7 +273,7 @@ class Memories:
 
     async def keep_digests(self, memories: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Return those of *memories* that are visible, genuine digests of this database, and not imitations by a client."""
-        return await self._quotations.keep_digests(one for one in memories if self._access.allows(one))
+        return await self._quotations.keep_digests(memory for memory in memories if self._access.allows(memory))
 
     async def history(self, memory_id: MemoryId, before: int | None = None) -> RevisionPage:
         """Return the latest earlier versions of a memory (*before* a revision; None: all), oldest first.

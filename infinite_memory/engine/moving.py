@@ -111,7 +111,7 @@ class Moves:
             near = await self._store.find_same_text(scope.scope_id, memory.content_hash)
         read = await self._access.fetch(dict.fromkeys(near, scope.scope_id))
         others = [read[one] for one in near if one in read and one != memory.memory_id]
-        return tuple(one.memory_id for one in others if one.content_hash == memory.content_hash)
+        return tuple(other.memory_id for other in others if other.content_hash == memory.content_hash)
 
     def _space(self) -> str | None:
         try:

@@ -116,7 +116,9 @@ class Quotations:
     async def _read(self, located: Located) -> AsyncIterator[list[MemoryRecord]]:
         """Yield memories, live or soft-forgotten, in batches."""
         for ids in batches(located, BATCH):
-            yield list((await self._store.fetch({one: located[one] for one in ids}, deleted=None)).values())
+            yield list(
+                (await self._store.fetch({memory_id: located[memory_id] for memory_id in ids}, deleted=None)).values()
+            )
 
 
 def to_content(key: str, text: str) -> str:

@@ -347,5 +347,7 @@ def _get_other_times(first: Match, rest: Sequence[Match]) -> tuple[dt.datetime, 
     """
     own = [match.memory.occurred_at for match in rest]
     seen = {*own, first.memory.occurred_at}
-    merged = (one for match in (first, *rest) for one in match.memory.occurrences if one not in seen)
+    merged = (
+        occurrence for match in (first, *rest) for occurrence in match.memory.occurrences if occurrence not in seen
+    )
     return (*own, *dict.fromkeys(merged))

@@ -57,7 +57,7 @@ class Ledger:
         Raises:
             OSError: writing failed.
         """
-        self._append(b"".join(one.encode("ascii") + b"\n" for one in ids))
+        self._append(b"".join(memory_id.encode("ascii") + b"\n" for memory_id in ids))
 
     def _append(self, lines: bytes) -> None:
         if not lines:

@@ -307,10 +307,10 @@ class Tidier:
     def _summary(self, talk: Sequence[MemoryRecord]) -> MemoryRecord:
         import numpy as np
 
-        rows = np.stack([one.embedding.vectors[0] for one in talk if one.embedding is not None])
+        rows = np.stack([turn.embedding.vectors[0] for turn in talk if turn.embedding is not None])
         central = np.argsort(-(rows @ rows.mean(axis=0)), kind="stable")[:SUMMARY_LINES]
         quoted = [talk[number] for number in sorted(central.tolist())]
-        text = "\n".join(one.text for one in quoted)
+        text = "\n".join(turn.text for turn in quoted)
         last, now = talk[-1], floor_to_millisecond(self._clock())
         key = f"{last.scope_id} {last.conversation_id} {last.memory_id}"
         ended = (int(last.occurred_at.timestamp()) & 0xFFFFFFFF).to_bytes(4, "big").hex()
@@ -328,7 +328,7 @@ class Tidier:
             updated_at=now,
             tags=(SUMMARY,),
             conversation_id=last.conversation_id,
-            metadata={"summarized": len(talk), SOURCES: [one.memory_id for one in quoted], SUMMARY_OF: key},
+            metadata={"summarized": len(talk), SOURCES: [turn.memory_id for turn in quoted], SUMMARY_OF: key},
             occurrences=(last.occurred_at,),
             content_hash=content_hash(text),
         )
@@ -350,7 +350,7 @@ async def _written(model: ChatModel, summary: MemoryRecord, talk: Sequence[Memor
         said = f"{said[: MODEL_CHARS // 2]}\n[...]\n{said[-MODEL_CHARS // 2 :]}"
     text = await model.complete(ASKED, [ChatMessage(Role.USER, said)], max_tokens=MODEL_TOKENS)
     metadata = dict(summary.metadata) | {WRITTEN_BY: model.name}
-    metadata[SOURCES] = [one.memory_id for one in talk]
+    metadata[SOURCES] = [turn.memory_id for turn in talk]
     if len(talk) > MAX_SOURCES:
         del metadata[SOURCES]
     return dataclasses.replace(summary, text=text.strip(), content_hash=content_hash(text.strip()), metadata=metadata)

@@ -339,7 +339,7 @@ class _Import:
                 name = scope.name if scope else (self._scope or one.memory.scope or GLOBAL).strip()
                 done.preview.note(one.memory, name, is_new=scope is None)
             memories.append(to_record(memory_id, one.memory, scope_id, self._clock(), one.content_hash))
-        self._revisions |= {one.memory_id: one.revision for one in memories}
+        self._revisions |= {memory.memory_id: memory.revision for memory in memories}
         return memories
 
     def _version(self, memory_id: MemoryId, one: IncomingVersion, scope_id: ScopeId) -> MemoryRecord:
@@ -349,7 +349,7 @@ class _Import:
     async def _keep(self, memories: list[MemoryRecord], read: int, progress: Progress | None) -> None:
         """Embed and store the new ones of *read* entries; batches are embedded concurrently and written in order."""
         if memories and not self._dry_run:
-            made = await self._embed([embedded_text(one) for one in memories])
+            made = await self._embed([embedded_text(memory) for memory in memories])
             whole = [dataclasses.replace(one, embedding=vectors) for one, vectors in zip(memories, made, strict=True)]
             async with self._writing:
                 # A scope archived in the meantime may be about to be removed by a caller who does not count these.

@@ -140,7 +140,7 @@ def get_preferences(memories: Sequence[MemoryRecord], most: int) -> list[str]:
     found: list[str] = []
     for memory in _by_importance(memories):
         facts = memory.metadata.get(FACTS)
-        texts = [one_line(one) for one in facts if isinstance(one, str)] if isinstance(facts, list) else []
+        texts = [one_line(fact) for fact in facts if isinstance(fact, str)] if isinstance(facts, list) else []
         found += [one for one in texts or [format_line(memory)] if states_preference(one)]
     return list(dict.fromkeys(found))[:most]
 
@@ -155,7 +155,9 @@ def _known(memories: Sequence[MemoryRecord], liked: Sequence[str], most: int) ->
 
 
 def _history(memories: Sequence[MemoryRecord], turns: Sequence[ChatMessage], most: int) -> list[str]:
-    newest = sorted((one for one in memories if one.type == MemoryType.EPISODIC.value), key=_newest, reverse=True)
+    newest = sorted(
+        (memory for memory in memories if memory.type == MemoryType.EPISODIC.value), key=_newest, reverse=True
+    )
     said = [f"{'User' if one.role is Role.USER else 'Assistant'}: {one_line(one.text)}" for one in turns[-most:]]
     return [format_line(one) for one in newest[: max(0, most - len(said))]] + said
 

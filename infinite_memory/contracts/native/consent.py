@@ -102,7 +102,7 @@ async def _delete(asked: Consent) -> Proposal | None:
     call = await asked.rehearse("delete_memory")
     result = (await forget(call)).result
     removed = () if result.removed_scope is None else (result.removed_scope.scope_id,)
-    agreement = Agreement({one: result.texts.get(one) for one in result.memory_ids}, removed)
+    agreement = Agreement({memory_id: result.texts.get(memory_id) for memory_id in result.memory_ids}, removed)
     question = _ask_to_forget(target, result, hard=hard)
     if question is not None and hard:
         named_one = target.find_text("memory_id")

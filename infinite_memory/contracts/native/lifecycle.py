@@ -241,7 +241,7 @@ def _serialize_import(done: Imported, *, dry_run: bool, with_values: bool) -> Re
 
 def _serialize_preview(preview: ImportPreview) -> Json:
     """Serialize the result of a dry run; a time missing from the file is null."""
-    scopes = [{"name": one.name, "added": one.count, "is_new": one.is_new} for one in preview.scopes]
+    scopes = [{"name": scope.name, "added": scope.count, "is_new": scope.is_new} for scope in preview.scopes]
     return {
         "samples": [_serialize_sample(one) for one in preview.samples],
         "scopes": scopes,

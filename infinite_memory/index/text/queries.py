@@ -84,7 +84,7 @@ class Queries:
         listed = sorted(values)
         if len(listed) == 1 or (field == Field.ID and len(listed) <= FEW_IDS):  # walks their posting lists
             terms = [_Query.term_query(self._schema, field, one, "basic") for one in listed]
-            either = terms[0] if len(terms) == 1 else _Query.boolean_query([(_SHOULD, one) for one in terms])
+            either = terms[0] if len(terms) == 1 else _Query.boolean_query([(_SHOULD, term) for term in terms])
             return _Query.const_score_query(either, 0.0)
         return _Query.const_score_query(_Query.term_set_query(self._schema, field, listed), 0.0)
 

@@ -207,7 +207,7 @@ class RestoreJob(Restore):
                 self._id_of[memory["_id"]] = ObjectId(memory["_id"].binary[:4] + ObjectId().binary[4:])
         memory["_id"] = find(memory["_id"])
         if isinstance(about, dict) and isinstance(quoted := about.get(SOURCES), list):
-            ids = (mapping.find_object_id(one) if isinstance(one, str) else None for one in quoted)
+            ids = (mapping.find_object_id(source) if isinstance(source, str) else None for source in quoted)
             about[SOURCES] = [one if key is None else str(find(key)) for one, key in zip(quoted, ids, strict=True)]
         return memory
 

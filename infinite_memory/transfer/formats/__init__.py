@@ -152,7 +152,7 @@ def _choose(by_form: Counter[str]) -> Format | None:
     found = [form for form in FORMATS if by_form[form.name]]
     if found and found[0].name == "markdown":
         others = [one for one in found if one.family == "notes"]
-        if sum(by_form[one.name] for one in others) > by_form["markdown"]:
+        if sum(by_form[other.name] for other in others) > by_form["markdown"]:
             return others[0]
     return found[0] if found else None
 
