@@ -200,8 +200,10 @@ class _Writer:
     def _add_layer(self, prefix: str, hidden: str, mask: str) -> str:
         """Add self-attention and the feed-forward part, each with its residual connection and normalisation."""
         attention = f"{prefix}.attention"
-        projections = [self._add_product(hidden, f"{attention}.self.{part}") for part in ("query", "key", "value")]
-        biases = [self._array(f"{attention}.self.{part}.bias") for part in ("query", "key", "value")]
+        projections = [
+            self._add_product(hidden, f"{attention}.self.{projection}") for projection in ("query", "key", "value")
+        ]
+        biases = [self._array(f"{attention}.self.{projection}.bias") for projection in ("query", "key", "value")]
         bias = self._constant(f"{attention}.self.bias", np.concatenate(biases))
         context = self._add(
             "MultiHeadAttention", [*projections, bias, mask], domain=CONTRIB, num_heads=self._model.heads

@@ -54,8 +54,8 @@ class Preparation:
             if process.returncode:
                 errors.seek(0)
                 lines = [line for line in errors.read().splitlines() if line.strip()]
-                said = "stopped" if self._stopped else lines[-1] if lines else f"exit code {process.returncode}"
-                raise EmbeddingError(f"the model {self.model!r} could not be made ready ({said})")
+                reason = "stopped" if self._stopped else lines[-1] if lines else f"exit code {process.returncode}"
+                raise EmbeddingError(f"the model {self.model!r} could not be made ready ({reason})")
 
     def stop(self) -> None:
         """Terminate the process, if one is running; `run` raises from then on."""

@@ -114,8 +114,8 @@ class _Writer:
     def _add_convolutions(self, tokens: str, by_token: str, by_channel: str) -> Iterator[str]:
         """Add the convolutions over the tokens: ``(batch, tokens, 256)``. Zero padding beyond the text."""
         parts = {
-            part: np.concatenate([self._arrays[f"{part}{size}"] for size in _CONVOLUTIONS], axis=-1)
-            for part in ("proj", "proj_b", "ln_g", "ln_b")
+            name: np.concatenate([self._arrays[f"{name}{size}"] for size in _CONVOLUTIONS], axis=-1)
+            for name in ("proj", "proj_b", "ln_g", "ln_b")
         }
         projected = self._add("MatMul", [tokens, self._constant("projection", parts["proj"])])
         projected = self._add("Add", [projected, self._constant("projection_bias", parts["proj_b"])])

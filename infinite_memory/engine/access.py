@@ -73,11 +73,11 @@ class Access:
         """
         if self.sees_everything:
             if where.scopes is None:
-                return tuple(one for one in self._scopes.all() if one.archived_at is None), where.rest
+                return tuple(scope for scope in self._scopes.all() if scope.archived_at is None), where.rest
             return await self._resolve(where.scopes, where.rest, lenient=where.lenient)
         names = self.scope_names() if where.scopes is None else where.scopes
         if where.lenient:
-            names = tuple(one for one in names if self.allows_name(one))
+            names = tuple(name for name in names if self.allows_name(name))
         for name in names:
             self.check_scope(name)
         lenient = where.lenient or where.scopes is None
@@ -155,12 +155,12 @@ class Access:
 
     async def _fetch_moved(self, sidecar: VectorIndex, located: Located) -> dict[MemoryId, MemoryRecord]:
         """Read live memories; those that are not where they were are read from where the index finds them now, as a scope may be merged."""
-        found = await self._store.fetch(located)
-        if missing := [memory_id for memory_id in located if memory_id not in found]:  # mostly forgotten a moment ago
+        live = await self._store.fetch(located)
+        if missing := [memory_id for memory_id in located if memory_id not in live]:  # mostly forgotten a moment ago
             places = await call(sidecar, lambda: sidecar.locate(missing))
-            moved = {memory_id: place for memory_id, place in places.items() if place != located[memory_id]}
-            found |= await self._store.fetch(moved) if moved else {}
-        return found
+            moved = {memory_id: scope_id for memory_id, scope_id in places.items() if scope_id != located[memory_id]}
+            live |= await self._store.fetch(moved) if moved else {}
+        return live
 
     async def read_page(
         self, sidecar: VectorIndex, memory_ids: Sequence[MemoryId]
@@ -170,22 +170,22 @@ class Access:
         Returns:
             The memories, and how many of *memory_ids* were processed; those after them were not read.
         """
-        found: dict[MemoryId, MemoryRecord] = {}
+        memories: dict[MemoryId, MemoryRecord] = {}
         begin = chars = 0
         size = FIRST_READ
         while begin < len(memory_ids) or not begin:
             ids = memory_ids[begin : begin + size]
-            part = await self.read(sidecar, ids)
-            for place, memory_id in enumerate(ids, begin + 1):
-                memory = part.get(memory_id)
+            batch = await self.read(sidecar, ids)
+            for processed, memory_id in enumerate(ids, begin + 1):
+                memory = batch.get(memory_id)
                 if memory is not None:
-                    found[memory_id] = memory
+                    memories[memory_id] = memory
                     chars += _chars(memory)
                     if chars >= PAGE_CHARS:
-                        return found, place
+                        return memories, processed
             begin += size
             size = max(1, min(len(memory_ids), (PAGE_CHARS - chars) * begin // (chars + 1)))
-        return found, len(memory_ids)
+        return memories, len(memory_ids)
 
     async def fetch(self, located: Located, *, deleted: bool | None = False) -> dict[MemoryId, MemoryRecord]:
         """Read the visible ones of some memories; *deleted* as in `Store.fetch`."""
@@ -224,12 +224,12 @@ class Access:
         """Drop invisible memories without reading any of them."""
         if self.sees_everything or not located:
             return located
-        kept: dict[MemoryId, ScopeId] = {}
+        visible: dict[MemoryId, ScopeId] = {}
         for scope in await self.existing_scopes(self.scope_names()):
             there = [memory_id for memory_id, scope_id in located.items() if scope_id == scope.scope_id]
             allowed = await self._allowed_ids(scope.scope_id, there)
-            kept |= {one: scope.scope_id for one in there if one in allowed}
-        return kept
+            visible |= {memory_id: scope.scope_id for memory_id in there if memory_id in allowed}
+        return visible
 
     async def _allowed_ids(self, scope_id: ScopeId, memory_ids: Sequence[MemoryId]) -> Collection[MemoryId]:
         if not memory_ids or self.visibility.owners == ANYBODYS:

@@ -45,19 +45,21 @@ class Agreement:
         await asyncio.to_thread(self._check_memories, memory_ids, texts)
 
     def _check_memories(self, memory_ids: Iterable[MemoryId], texts: Mapping[MemoryId, str]) -> None:
-        more = sum(1 for memory_id in memory_ids if memory_id not in self.memories)
+        excess = sum(1 for memory_id in memory_ids if memory_id not in self.memories)
         if self.most is not None:
-            more -= self.most
-        if more > 0:
-            raise ChangedSinceAskedError(f"{more:,} more {'memory' if more == 1 else 'memories'} would go")
-        if any(self.memories.get(one) not in (None, text) for one, text in texts.items()):
+            excess -= self.most
+        if excess > 0:
+            raise ChangedSinceAskedError(f"{excess:,} more {'memory' if excess == 1 else 'memories'} would go")
+        if any(self.memories.get(memory_id) not in (None, text) for memory_id, text in texts.items()):
             raise ChangedSinceAskedError("what would go was changed")
 
     def limit_groups(self, operation: str, groups: Iterable[list[MemoryRecord]]) -> list[list[MemoryRecord]]:
         """Return the groups that are each contained in a confirmed group."""
-        group_of = {one: number for number, group in enumerate(self.groups.get(operation, ())) for one in group}
+        group_of = {
+            memory_id: number for number, group in enumerate(self.groups.get(operation, ())) for memory_id in group
+        }
         numbers = [(group, {group_of.get(memory.memory_id) for memory in group}) for group in groups]
-        return [group for group, found in numbers if len(found) == 1 and None not in found]
+        return [group for group, confirmed in numbers if len(confirmed) == 1 and None not in confirmed]
 
     def limit(self, operation: str, located: Located) -> dict[MemoryId, ScopeId]:
         """Return the memories that an operation may take individually."""

@@ -84,9 +84,9 @@ def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tupl
         if sources.mode in (Mode.HYBRID, Mode.SEMANTIC):
             exhausted &= meaning.look(pool, where)
         if text is not None and wording is not None and sources.mode is not Mode.SEMANTIC:
-            found = text.search(wording, pool, where)
-            exhausted &= len(found) < pool
-            worded |= {hit.memory_id: hit for hit in found}
+            hits = text.search(wording, pool, where)
+            exhausted &= len(hits) < pool
+            worded |= {hit.memory_id: hit for hit in hits}
     ids = meaning.found | worded.keys() | set(beside)
     meaning.score(ids)
     if text is not None and wording is not None and (lacking := ids - worded.keys()):
@@ -100,17 +100,17 @@ def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tupl
         bearing = Filter(memory_ids=frozenset(ids), tag_keys=sources.tag_keys, tags_mode=TagsMode.ANY)
         lifted = frozenset(sidecar.list_page(bearing, len(ids), None, newest_first=True).memory_ids)
     turns = sidecar.neighbours(ids, MAX_TURNS) if sources.uses_turns else {}
-    said: frozenset[MemoryId] = frozenset()
+    spoken_ids: frozenset[MemoryId] = frozenset()
     if turns and sources.addressed is not None:
         of_speaker = Filter(memory_ids=frozenset(turns), speaker=sources.addressed)
-        said = frozenset(sidecar.list_page(of_speaker, len(turns), None, newest_first=True).memory_ids)
+        spoken_ids = frozenset(sidecar.list_page(of_speaker, len(turns), None, newest_first=True).memory_ids)
     return [
         meaning.candidate(
             memory_id,
             worded.get(memory_id),
             boosted=memory_id in lifted,
             turn=turns.get(memory_id),
-            is_addressed=memory_id in said,
+            is_addressed=memory_id in spoken_ids,
         )
         for memory_id in ids
     ], exhausted
@@ -156,8 +156,8 @@ class Meaning:
             if lacking := self._foreign - self._second_near.keys():
                 hits = self._second.index.search(self._second.vector, len(lacking), Filter(memory_ids=lacking))
                 self._second_near |= {hit.memory_id: hit for hit in hits}
-        told = self._foreign & self._second_near.keys()
-        if self._vector is not None and (lacking := frozenset(ids - self._near.keys() - told)):
+        scored = self._foreign & self._second_near.keys()
+        if self._vector is not None and (lacking := frozenset(ids - self._near.keys() - scored)):
             hits = self._sidecar.search(self._vector, len(lacking), Filter(memory_ids=lacking))
             self._near |= {hit.memory_id: hit for hit in hits}
 
@@ -165,7 +165,7 @@ class Meaning:
         """Score the hits and return them, nearest first."""
         self.score(self.found)
         near = [self._nearness(memory_id) for memory_id in (self._near | self._second_near)]
-        return sorted((one for one in near if one is not None), key=lambda one: -one.cosine)
+        return sorted((nearness for nearness in near if nearness is not None), key=lambda one: -one.cosine)
 
     def _nearness(self, memory_id: MemoryId) -> Nearness | None:
         is_second = memory_id in self._foreign and memory_id in self._second_near

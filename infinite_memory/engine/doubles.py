@@ -27,13 +27,13 @@ async def find_doubles(access: Access, store: Store, located: Located) -> Locate
     doubles: dict[MemoryId, ScopeId] = {}
     looked_at = located
     while looked_at:
-        found = await store.find_hidden_doubles(looked_at)
-        more = dict(found.merged)
-        if found.alike:
-            more |= await _same(store, found.originals, found.alike)
+        hidden = await store.find_hidden_doubles(looked_at)
+        candidates = dict(hidden.merged)
+        if hidden.alike:
+            candidates |= await _same(store, hidden.originals, hidden.alike)
         looked_at = {
-            memory_id: place
-            for memory_id, place in more.items()
+            memory_id: scope_id
+            for memory_id, scope_id in candidates.items()
             if memory_id not in located and memory_id not in doubles
         }
         doubles |= looked_at
@@ -46,9 +46,9 @@ async def _same(store: Store, originals: Located, alike: Located) -> Located:
     async for memory in _read(store, originals, deleted=False):
         texts.setdefault(exact_key(memory.text), []).append(memory)
     return {
-        one.memory_id: one.scope_id
-        async for one in _read(store, alike, deleted=True)
-        if any(belong_together(one, other) for other in texts.get(exact_key(one.text), ()))
+        memory.memory_id: memory.scope_id
+        async for memory in _read(store, alike, deleted=True)
+        if any(belong_together(memory, original) for original in texts.get(exact_key(memory.text), ()))
     }
 
 

@@ -113,14 +113,14 @@ class EntityNames:
         """Add the names in tags created since the last question; the list of tags only grows."""
         if self._index is not index:
             self._names, self._index = EntityIndex(()), index
-        names, known = self._names, self._names.count
-        more = await call(index, lambda: index.tags(known, MANY_TAGS + 1))
-        if len(more) > MANY_TAGS:
+        names, old_count = self._names, self._names.count
+        tags = await call(index, lambda: index.tags(old_count, MANY_TAGS + 1))
+        if len(tags) > MANY_TAGS:
             fresh = await asyncio.to_thread(_learn_all, index)
             if self._names is names and fresh.count > names.count:  # else another question was faster
                 self._names = fresh
-        elif self._names is names and names.count == known:  # else another question was faster
-            names.add(more)
+        elif self._names is names and names.count == old_count:  # else another question was faster
+            names.add(tags)
 
     def read(self, question: str, corrected: Mapping[str, str]) -> ParsedQuery:
         """Parse *question* with the known tags; *corrected* as in `EntityIndex.read`."""
@@ -130,8 +130,8 @@ class EntityNames:
 def _learn_all(index: VectorIndex) -> EntityIndex:
     """Return the names in all tags."""
     names = EntityIndex(())
-    while more := index.tags(names.count, MANY_TAGS):
-        names.add(more)
+    while tags := index.tags(names.count, MANY_TAGS):
+        names.add(tags)
     return names
 
 

@@ -116,8 +116,8 @@ def find_failed(sidecar: VectorIndex, narrow: Filter, memory_id: MemoryId, scope
     """Return the names of the filter parts that a memory does not pass."""
     failed = [] if narrow.scope_ids is None or scope_id in narrow.scope_ids else ["scope"]
     alone = Filter(memory_ids=frozenset({memory_id}), tags_mode=narrow.tags_mode)
-    for part, name in _PARTS.items():
-        value = getattr(narrow, part)
-        if value != getattr(Filter(), part) and not sidecar.count(dataclasses.replace(alone, **{part: value})):
+    for field, name in _PARTS.items():
+        value = getattr(narrow, field)
+        if value != getattr(Filter(), field) and not sidecar.count(dataclasses.replace(alone, **{field: value})):
             failed.append(name)
     return tuple(failed)

@@ -172,7 +172,8 @@ class Forget:
             for scope in scopes:
                 near, condition, partial = await self._targets.find_nearest(sidecar, target, scope)
                 located = {
-                    one: memory.scope_id for one, memory in (await self._access.fetch(near, deleted=None)).items()
+                    memory_id: memory.scope_id
+                    for memory_id, memory in (await self._access.fetch(near, deleted=None)).items()
                 }
         elif target.memory_id is not None:
             located = await self._targets.find_visible_by_id(target, mode)
@@ -187,7 +188,7 @@ class Forget:
         partial: str | None,
     ) -> ForgetResult:  # fmt: skip
         now = floor_to_millisecond(self._clock())
-        chosen = {memory_id: place for memory_id, place in located.items() if memory_id not in doubles}
+        chosen = {memory_id: scope_id for memory_id, scope_id in located.items() if memory_id not in doubles}
         gone = await self._forget_with_quotations(chosen, mode, now, condition=condition)
         if doubles:  # chosen by the memory they were merged into, whatever their text
             gone += await self._forget_with_quotations(doubles, mode, now)
@@ -204,9 +205,9 @@ class Forget:
         """
         self._access.check_scope(scope)
         await self._index.sidecar()
-        [wanted] = await self._scopes.get_visible([scope], lenient=False)
+        [visible_scope] = await self._scopes.get_visible([scope], lenient=False)
         located = await self._access.locate(memory_id)
-        if located.get(memory_id) != wanted.scope_id:
+        if located.get(memory_id) != visible_scope.scope_id:
             raise MemoryNotFoundError(memory_id)
         await self._forget_with_quotations(located, ForgetMode.SOFT, floor_to_millisecond(self._clock()))
 
@@ -234,9 +235,9 @@ class Forget:
             batch = await self._store.list_deleted(scope_ids, limit + 1, last)
             if not batch:
                 break
-            located = await self._access.keep_allowed({one.memory_id: one.scope_id for one in batch})
-            found = await self._access.fetch(located, deleted=True)
-            memories += [found[one.memory_id] for one in batch if one.memory_id in found]
+            located = await self._access.keep_allowed({deletion.memory_id: deletion.scope_id for deletion in batch})
+            visible = await self._access.fetch(located, deleted=True)
+            memories += [visible[deletion.memory_id] for deletion in batch if deletion.memory_id in visible]
             last = batch[-1]
         page = tuple(memories[:limit])
         return MemoryPage(
@@ -269,7 +270,7 @@ class Forget:
             for memory_id, scope_id in located.items()
             if memory_id in memories or memory_id not in reported
         }
-        return {one: memory.text for one, memory in memories.items()}, remaining
+        return {memory_id: memory.text for memory_id, memory in memories.items()}, remaining
 
     async def _forget_with_quotations(
         self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None = None,
@@ -306,10 +307,14 @@ class Forget:
         """
         if condition:
             hidden = await self._store.soft_delete(located, _EPOCH, condition=condition)
-            others = {one: located[one] for one in located.keys() - set(hidden)}
-            found = await self._store.fetch(others, deleted=True)
-            stay = {other for other in others if other not in found or not condition.holds(found[other])}
-            located = {memory_id: place for memory_id, place in located.items() if memory_id not in stay}
+            others = {memory_id: located[memory_id] for memory_id in located.keys() - set(hidden)}
+            memories = await self._store.fetch(others, deleted=True)
+            stay = {
+                memory_id
+                for memory_id in others
+                if memory_id not in memories or not condition.holds(memories[memory_id])
+            }
+            located = {memory_id: scope_id for memory_id, scope_id in located.items() if memory_id not in stay}
         return await self._store.remove(located)
 
     async def _remove_scope(self, scope: Scope, mode: ForgetMode) -> None:
@@ -346,8 +351,8 @@ def _parse_cursor(text: str) -> Deletion:
         InvalidRequestError: *text* is not a cursor of a listing of forgotten memories.
     """
     try:
-        if found := _CURSOR.fullmatch(text):
-            return Deletion(_EPOCH + int(found[1]) * _MILLISECOND, MemoryId(found[2]), ScopeId(""))
+        if match := _CURSOR.fullmatch(text):
+            return Deletion(_EPOCH + int(match[1]) * _MILLISECOND, MemoryId(match[2]), ScopeId(""))
     except OverflowError:
         pass
     raise InvalidRequestError.invalid_value("cursor", text, "a cursor that an earlier page gave")

@@ -62,15 +62,15 @@ class TargetFinder:
         assert target.memory_id is not None
         memory_id = target.memory_id
         located: Located = dict(await call(sidecar, lambda: sidecar.locate([memory_id])))
-        found = await self._store.fetch(located, deleted=None)
-        if not found:  # another daemon may have stored or moved it just now
+        memories = await self._store.fetch(located, deleted=None)
+        if not memories:  # another daemon may have stored or moved it just now
             located = await self._store.locate([memory_id])
-            found = await self._store.fetch(located, deleted=None)
+            memories = await self._store.fetch(located, deleted=None)
         if mode is ForgetMode.SOFT and located.get(memory_id) in self._scopes.archived_ids():
             return {}  # hidden already
         if scope is not None and set(located.values()) - {scope.scope_id}:
             return {}
-        if target.tag is not None and any(tag_key(target.tag) not in memory.tag_keys for memory in found.values()):
+        if target.tag is not None and any(tag_key(target.tag) not in memory.tag_keys for memory in memories.values()):
             return {}
         return located
 

@@ -58,9 +58,10 @@ class Graph:
         """Return those of the memories that are live and visible."""
         sidecar = await self._index.sidecar()
         if self._access.sees_everything:
-            known = set(await call(sidecar, lambda: sidecar.locate(memory_ids)))
-            unknown = await self._store.locate(set(memory_ids) - known)  # another daemon may have stored them just now
-            return known | (await self._access.fetch(unknown)).keys()
+            indexed = set(await call(sidecar, lambda: sidecar.locate(memory_ids)))
+            # Another daemon may have stored them just now.
+            unknown = await self._store.locate(set(memory_ids) - indexed)
+            return indexed | (await self._access.fetch(unknown)).keys()
         located: dict[MemoryId, ScopeId] = {}
         for memory_id in memory_ids:
             located |= await self._access.locate(memory_id)
@@ -78,18 +79,18 @@ class Graph:
         """
         self._access.visibility.check_everything()
         await self._index.sidecar()
-        place = await self._scopes.get_open(scope, create=False)
+        target = await self._scopes.get_open(scope, create=False)
         now = floor_to_millisecond(self._clock())
         fact = Fact(
-            FactId(""), place.scope_id, subject.strip(), predicate.strip(), object_, now, None, confidence, provenance
+            FactId(""), target.scope_id, subject.strip(), predicate.strip(), object_, now, None, confidence, provenance
         )
         try:
             return await self._store.facts.put(fact)
         except ScopeNotFoundError:  # merged or removed just now; another scope may have its name
             await self._scopes.refresh()
-            place = await self._scopes.get_open(scope, create=False)
+            target = await self._scopes.get_open(scope, create=False)
         try:
-            return await self._store.facts.put(dataclasses.replace(fact, scope_id=place.scope_id))
+            return await self._store.facts.put(dataclasses.replace(fact, scope_id=target.scope_id))
         except ScopeNotFoundError:  # the store's error has only the id
             raise ScopeNotFoundError(scope) from None
 
@@ -100,8 +101,8 @@ class Graph:
             ScopeNotFoundError: the scope does not exist or is archived.
         """
         self._access.visibility.check_everything()
-        place = await self._visible(scope)
-        return await self._store.facts.of_subject(place.scope_id, subject, at)
+        visible_scope = await self._visible(scope)
+        return await self._store.facts.of_subject(visible_scope.scope_id, subject, at)
 
     async def count_facts(self, scope: str | None = None) -> int:
         """Return the number of facts valid now, in one scope or all.
@@ -115,5 +116,5 @@ class Graph:
 
     async def _visible(self, scope: str) -> Scope:
         await self._index.sidecar()
-        [found] = await self._scopes.get_visible([scope], lenient=False)
-        return found
+        [visible_scope] = await self._scopes.get_visible([scope], lenient=False)
+        return visible_scope

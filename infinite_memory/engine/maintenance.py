@@ -180,7 +180,7 @@ class Maintenance:
             repaired.append(await repairs.repair(document, mend=mend, remove=remove, dry_run=dry_run))
             if progress is not None:
                 progress(number + 1, len(documents))
-        if not dry_run and any(one.outcome is not RepairOutcome.LEFT for one in repaired):
-            await index.reload_repaired([one.document for one in repaired])
+        if not dry_run and any(result.outcome is not RepairOutcome.LEFT for result in repaired):
+            await index.reload_repaired([result.document for result in repaired])
             log.info("%d documents were repaired", len(repaired), extra={"event": "documents_repaired"})
         return Repair(tuple(repaired), tuple(exported))

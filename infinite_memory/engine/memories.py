@@ -70,7 +70,7 @@ class Memories:
         self._access.check_new(new)
         await self._index.connected()  # the index may still be loading: it picks up writes later
         create = self._access.creates(wanted=create_scope)
-        names = dict.fromkeys(one.scope for one in new)
+        names = dict.fromkeys(draft.scope for draft in new)
         for tries_left in reversed(range(SCOPE_TRIES)):
             scopes = {name: await self._scopes.get_open(name, create=create) for name in names}
             try:
@@ -93,22 +93,22 @@ class Memories:
         create = self._access.creates(wanted=create_scope)
         scopes: dict[str, Scope | InfiniteMemoryError] = {}
         await self._index.connected()
-        for name in dict.fromkeys(one.scope for one in new):
+        for name in dict.fromkeys(draft.scope for draft in new):
             try:
                 scopes[name] = await self._scopes.get_open(name, create=create)
             except InfiniteMemoryError as exc:
                 scopes[name] = exc
-        good = [one for one in new if isinstance(scopes[one.scope], Scope)]
+        good = [draft for draft in new if isinstance(scopes[draft.scope], Scope)]
         open_scopes = {name: scope for name, scope in scopes.items() if isinstance(scope, Scope)}
         stored = iter(await self._keep_each(await self._records.make_all(good, open_scopes)) if good else [])
         results: list[StoreResult | InfiniteMemoryError] = []
-        for one in new:
-            scope = scopes[one.scope]
+        for draft in new:
+            scope = scopes[draft.scope]
             result = next(stored) if isinstance(scope, Scope) else scope
             if isinstance(scope, Scope) and isinstance(result, ScopeNotFoundError):  # merged or removed just now
                 await self._scopes.refresh()
                 try:
-                    result = await self.store(one, create_scope=create_scope)
+                    result = await self.store(draft, create_scope=create_scope)
                 except InfiniteMemoryError as exc:
                     result = exc
             results.append(result)
@@ -183,11 +183,11 @@ class Memories:
         """
         self._access.visibility.check_everything()
         await self._index.sidecar()
-        names = dict.fromkeys(one.scope for one in new)
+        names = dict.fromkeys(draft.scope for draft in new)
         scopes = {name: await self._scopes.get_open(name, create=True) for name in names}
-        records = [one.memory for one in await self._records.make_all(new, scopes)] if new else []
+        records = [result.memory for result in await self._records.make_all(new, scopes)] if new else []
         for _ in range(WRITE_TRIES):
-            after = [await self._after(memory_id, one, check) for memory_id, one in changes.items()]
+            after = [await self._after(memory_id, change, check) for memory_id, change in changes.items()]
             try:
                 stored = await self._store.write_batch(records, after)
             except MemoryChangedError:
@@ -249,9 +249,11 @@ class Memories:
         The id of a memory that moved to another scope counts as taken.
         """
         memories = await self._store.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=None)
-        taken = {one: memory if self._access.allows(memory) else None for one, memory in memories.items()}
-        rest = [memory_id for memory_id in memory_ids if memory_id not in taken]
-        return dict.fromkeys(await self._store.find_moved(rest) if rest else ()) | taken
+        existing = {
+            memory_id: memory if self._access.allows(memory) else None for memory_id, memory in memories.items()
+        }
+        rest = [memory_id for memory_id in memory_ids if memory_id not in existing]
+        return dict.fromkeys(await self._store.find_moved(rest) if rest else ()) | existing
 
     async def find(
         self, memory_ids: Sequence[MemoryId], *, deleted: bool | None = False
@@ -287,10 +289,13 @@ class Memories:
             return await self._store.get_revisions(memory_id, before)
         memory = await self.get(memory_id)
         page = await self._store.get_revisions(memory_id, before)
-        hidden = {one.revision for one in page.revisions if not self._access.allows(one)}
+        hidden = {version.revision for version in page.revisions if not self._access.allows(version)}
         here = memory.scope_id  # replaces earlier scopes that the caller does not see
-        seen = (dataclasses.replace(one, scope_id=here) if one.revision in hidden else one for one in page.revisions)
-        moves = {revision: at for revision, at in page.moved_at.items() if revision not in hidden}
+        seen = (
+            dataclasses.replace(version, scope_id=here) if version.revision in hidden else version
+            for version in page.revisions
+        )
+        moves = {revision: instant for revision, instant in page.moved_at.items() if revision not in hidden}
         return dataclasses.replace(page, revisions=tuple(seen), moved_at=moves)
 
     async def list_page(
@@ -370,7 +375,7 @@ class Memories:
         return (await self._records.update(old, new))[0]
 
     async def _keep(self, made: Sequence[StoreResult]) -> list[StoreResult]:
-        memories = [one.memory for one in made]
+        memories = [result.memory for result in made]
         await self._store.insert(memories)
         await self._index.on_written(memories)
         return list(made)
@@ -382,9 +387,9 @@ class Memories:
         except _REFUSALS:
             pass
         results: list[StoreResult | InfiniteMemoryError] = []
-        for one in made:
+        for result in made:
             try:
-                results += await self._keep([one])
+                results += await self._keep([result])
             except InfiniteMemoryError as exc:
                 results.append(exc)
         return results

@@ -110,7 +110,7 @@ class Moves:
         else:
             near = await self._store.find_same_text(scope.scope_id, memory.content_hash)
         read = await self._access.fetch(dict.fromkeys(near, scope.scope_id))
-        others = [read[one] for one in near if one in read and one != memory.memory_id]
+        others = [read[memory_id] for memory_id in near if memory_id in read and memory_id != memory.memory_id]
         return tuple(other.memory_id for other in others if other.content_hash == memory.content_hash)
 
     def _space(self) -> str | None:

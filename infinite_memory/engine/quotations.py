@@ -76,7 +76,9 @@ class Quotations:
         going: dict[MemoryId, MemoryRecord] = {}
         for named in batches(located, NAMED):
             quoting = await self._store.find_quoting(named)
-            async for some in self._read({one: quoting[one] for one in quoting if one not in located}):
+            async for some in self._read(
+                {memory_id: quoting[memory_id] for memory_id in quoting if memory_id not in located}
+            ):
                 await self._summaries.cut(some, located, hard=hard)
                 going |= {digest.memory_id: digest for digest in await self.keep_digests(some)}
         if not going:
@@ -95,10 +97,14 @@ class Quotations:
         """
         quoting = await self._store.find_quoting(None)
         quoted: dict[MemoryId, ScopeId] = {}
-        async for some in self._read({memory_id: place for memory_id, place in quoting.items() if place != scope_id}):
+        async for some in self._read(
+            {memory_id: location for memory_id, location in quoting.items() if location != scope_id}
+        ):
             named = {source for memory in some for source in get_sources(memory)}
             quoted |= {
-                memory_id: place for memory_id, place in (await self._store.locate(named)).items() if place == scope_id
+                memory_id: location
+                for memory_id, location in (await self._store.locate(named)).items()
+                if location == scope_id
             }
         return await self.remove(quoted, hard=hard)
 

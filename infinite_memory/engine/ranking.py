@@ -93,7 +93,9 @@ class Scale:
         if not 0 < meaning_share < 1:
             return scale
         evidence = find_evidence(scale.to_spoken(candidates))
-        return dataclasses.replace(scale, lifts={one: found.lift for one, found in evidence.items()})
+        return dataclasses.replace(
+            scale, lifts={memory_id: memory_evidence.lift for memory_id, memory_evidence in evidence.items()}
+        )
 
     def to_spoken(self, candidates: Sequence[Candidate]) -> list[Spoken]:
         """Return those of *candidates* that belong to a conversation, each with its own scores."""

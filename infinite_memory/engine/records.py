@@ -57,10 +57,10 @@ class RecordMaker:
         texts = [embedded_text(memory) for memory in memories]
         short = [text for text in texts if len(text) <= LONG_CHARS]
         try:
-            made = iter(await self._embeddings.embed_memories(short) if short else [])
+            embeddings = iter(await self._embeddings.embed_memories(short) if short else [])
         except EmbeddingError as exc:
             return [(None, str(exc))] * len(memories)
-        return [(next(made), None) if len(text) <= LONG_CHARS else (None, "its text is long") for text in texts]
+        return [(next(embeddings), None) if len(text) <= LONG_CHARS else (None, "its text is long") for text in texts]
 
     def make(self, draft: NewMemory, scope: Scope) -> MemoryRecord:
         """Return a record without a vector."""

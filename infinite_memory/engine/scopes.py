@@ -221,7 +221,7 @@ class Scopes:
         deleted = await self._store.deleted_ids({scope.scope_id}, after)
         if hidden_at is not None:
             earlier = await self._store.deleted_ids({scope.scope_id}, hidden_at)
-            deleted = {memory_id: place for memory_id, place in deleted.items() if memory_id not in earlier}
+            deleted = {memory_id: scope_id for memory_id, scope_id in deleted.items() if memory_id not in earlier}
         hidden = list(deleted.items())
         count = 0
         for start in range(0, len(hidden), PAGE):

@@ -186,9 +186,9 @@ class Searcher:
         self, query: str, search: Search, k: int, beside: Sequence[MemoryId] = ()
     ) -> tuple[list[Match], Ranked]:
         """Return the best *k* matches with equal texts collapsed, and the ranking that they are from; for *beside* see `find_ranked`."""
-        wanted = k + OVERFETCH
+        limit = k + OVERFETCH
         while True:
-            ranked = await self.find_ranked(query, search, wanted, beside=beside)
+            ranked = await self.find_ranked(query, search, limit, beside=beside)
             collapsed = collapse(ranked.matches)
             if len(collapsed) >= k or ranked.exhausted:
                 break
@@ -196,7 +196,7 @@ class Searcher:
                 full = f"the best {len(collapsed)} only: their texts fill a reply; a filter finds others"
                 ranked = dataclasses.replace(ranked, note="; ".join(filter(None, (ranked.note, full))))
                 break
-            wanted *= GROWTH_FACTOR
+            limit *= GROWTH_FACTOR
         return collapsed[:k], ranked
 
     async def _vector(self, text: str, mode: Mode) -> Vectors | None:
@@ -219,32 +219,34 @@ class Searcher:
             at_once=pool <= FEW_CANDIDATES and len(query) <= LONG_QUERY_CHARS,
         )
         scale = Scale.of(candidates, get_meaning_share(search))
-        ordered = [one for one, _ in rank(candidates, scale)]
+        ordered = [candidate for candidate, _ in rank(candidates, scale)]
         reranker = None if alone or search.mode not in (Mode.HYBRID, Mode.SEMANTIC) else self._reranker
         best = ordered[: wanted if reranker is None else max(wanted, RERANKED)]
-        ids = list(dict.fromkeys([*beside, *(one.memory_id for one in best)]))
-        found, looked_at = await self._access.read_page(search.sidecar, ids)
-        there = [one for one in enumerate(best) if one[1].memory_id in found]
+        ids = list(dict.fromkeys([*beside, *(candidate.memory_id for candidate in best)]))
+        by_id, looked_at = await self._access.read_page(search.sidecar, ids)
+        there = [pair for pair in enumerate(best) if pair[1].memory_id in by_id]
         judged = _judging(content_hash(query), search, alone=alone)
         reads_texts = alone or search.reading.share < 1
         sure = await run_at_once_or_in_thread(
-            (found[one.memory_id].text for _, one in there) if reads_texts else (),
-            lambda: [(one, judged(one, found[one.memory_id], place)) for place, one in there],
+            (by_id[candidate.memory_id].text for _, candidate in there) if reads_texts else (),
+            lambda: [
+                (candidate, judged(candidate, by_id[candidate.memory_id], position)) for position, candidate in there
+            ],
         )
         note: str | None = None
         rerank_scores: dict[MemoryId, float] = {}
         if reranker is not None:
             try:
-                sure, rerank_scores = await _reranked(reranker, query, sure, found)
+                sure, rerank_scores = await _reranked(reranker, query, sure, by_id)
             except EmbeddingError as exc:
                 note = f"in the order before re-ranking: {exc}"
         matches: list[Match] = []
         lowest = 1.0
-        for one, confidence in sure[:wanted]:
+        for candidate, confidence in sure[:wanted]:
             lowest = min(lowest, confidence)
-            matches.append(Match(found[one.memory_id], lowest, windows=one.windows))
+            matches.append(Match(by_id[candidate.memory_id], lowest, windows=candidate.windows))
         is_all = exhausted and len(ordered) <= wanted and looked_at == len(ids)
-        return Ranked(matches, ordered, scale, found, is_all, note, rerank_scores, is_full=looked_at < len(ids))
+        return Ranked(matches, ordered, scale, by_id, is_all, note, rerank_scores, is_full=looked_at < len(ids))
 
     async def with_windows(self, matches: Sequence[Match], search: Search) -> list[Match]:
         """Add the matching window to long memories; only those are read with their vectors."""
@@ -268,7 +270,7 @@ class Searcher:
             return dataclasses.replace(match, window=best_window(memory, vector, words, share))
 
         return await run_at_once_or_in_thread(
-            (one.text for one in whole.values()), lambda: [told(match) for match in matches]
+            (memory.text for memory in whole.values()), lambda: [told(match) for match in matches]
         )
 
     async def maybe_in_thread(self, sidecar: VectorIndex, work: Callable[[], T], *, at_once: bool = True) -> T:
@@ -282,7 +284,7 @@ class Searcher:
 
 def get_note(search: Search, ranked: Ranked) -> str | None:
     """Return a note on what a search could not use; None if it used everything."""
-    return "; ".join(one for one in (search.note, ranked.note) if one) or None
+    return "; ".join(note for note in (search.note, ranked.note) if note) or None
 
 
 def get_meaning_share(search: Search) -> float:
@@ -321,12 +323,12 @@ async def _reranked(
 
     The confidences are reassigned in descending order to the new ranking.
     """
-    texts = [found[one.memory_id].text[:RERANKED_CHARS] for one, _ in sure]
+    texts = [found[candidate.memory_id].text[:RERANKED_CHARS] for candidate, _ in sure]
     scores = await asyncio.to_thread(reranker.scores, query, texts)
-    ordered = sorted(zip(scores, (one for one, _ in sure), strict=True), key=lambda pair: -pair[0])
+    ordered = sorted(zip(scores, (candidate for candidate, _ in sure), strict=True), key=lambda pair: -pair[0])
     falling = sorted((confidence for _, confidence in sure), reverse=True)
-    given = {one.memory_id: score for score, one in ordered}
-    return [(one, confidence) for (_, one), confidence in zip(ordered, falling, strict=True)], given
+    rerank_scores = {candidate.memory_id: score for score, candidate in ordered}
+    return [(candidate, confidence) for (_, candidate), confidence in zip(ordered, falling, strict=True)], rerank_scores
 
 
 def collapse(matches: Sequence[Match]) -> list[Match]:

@@ -133,7 +133,7 @@ class StatsService:
         info = await self._store.info()
         scopes = self._scopes.all()
         live = {scope.name: counts.get(scope.scope_id, 0) for scope in scopes if scope.archived_at is None}
-        known = {scope.scope_id for scope in scopes}
+        scope_ids = {scope.scope_id for scope in scopes}
         indexed = await call(sidecar, sidecar.count_by_scope)
         last = await self._store.get_meta("last_backup")
         try:
@@ -158,7 +158,7 @@ class StatsService:
             model_failure=self._embeddings.failure,
             space=space,
             sidecar_state=self._index.state,
-            sidecar_count=sum(count for scope_id, count in indexed.items() if scope_id in known),
+            sidecar_count=sum(count for scope_id, count in indexed.items() if scope_id in scope_ids),
             set_aside=len(await self._maintenance.set_aside(look=False)),
             second=await self._second(),
         )
@@ -176,7 +176,7 @@ class StatsService:
         """Return the statistics of the visible memories; of the whole memory's only those about its parts are kept."""
         sidecar = await self._index.sidecar()
         scopes, narrow = await self._access.resolve(ScopedFilter(None))
-        each = {one.name: dataclasses.replace(narrow, scope_ids=frozenset({one.scope_id})) for one in scopes}
+        each = {scope.name: dataclasses.replace(narrow, scope_ids=frozenset({scope.scope_id})) for scope in scopes}
         by_scope = await call(sidecar, lambda: {name: sidecar.count(where) for name, where in each.items()})
         hidden = await self._store.deleted_ids([scope.scope_id for scope in scopes], None)
         total = sum(by_scope.values())
@@ -232,12 +232,12 @@ def language_hint(shares: Sequence[float | None], model: str) -> str | None:
     Args:
         shares: For each checked memory, the share of its words that are not in the model's vocabulary; None if undecidable.
     """
-    told = [share for share in shares if share is not None]
-    foreign = sum(share > FOREIGN_WORDS for share in told)
-    if len(told) < MIN_COUNT or foreign < MANY * len(told):
+    decidable = [share for share in shares if share is not None]
+    foreign = sum(share > FOREIGN_WORDS for share in decidable)
+    if len(decidable) < MIN_COUNT or foreign < MANY * len(decidable):
         return None
     return (
-        f"{foreign} of the {len(told)} newest memories that tell are in words that the vocabulary of {model} lacks, as another"
+        f"{foreign} of the {len(decidable)} newest memories that tell are in words that the vocabulary of {model} lacks, as another"
         " language is: they are found by their words, hardly by meaning. The second model (embedding.second_model) reads 16"
         " languages, and embeds them in the background."
     )

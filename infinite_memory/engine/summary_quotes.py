@@ -77,7 +77,7 @@ class SummaryQuotes:
             return
         for batch in batches(located, BATCH):
             by_place: dict[tuple[ScopeId, str], list[MemoryRecord]] = {}
-            for turn in await self._fetch({one: located[one] for one in batch}):
+            for turn in await self._fetch({memory_id: located[memory_id] for memory_id in batch}):
                 if turn.conversation_id:
                     by_place.setdefault((turn.scope_id, turn.conversation_id), []).append(turn)
             for (scope_id, conversation), turns in by_place.items():
@@ -165,7 +165,11 @@ def _says(text: str, turns: Iterable[str]) -> bool:
 def get_sources(quoting: MemoryRecord) -> tuple[MemoryId, ...]:
     """Return the ids of the memories that a digest or summary quotes; empty if it lists none."""
     named = quoting.metadata.get(SOURCES)
-    return tuple(MemoryId(one) for one in named if isinstance(one, str)) if isinstance(named, list | tuple) else ()
+    return (
+        tuple(MemoryId(source) for source in named if isinstance(source, str))
+        if isinstance(named, list | tuple)
+        else ()
+    )
 
 
 def without_turns(text: str, turns: Iterable[str]) -> str:

@@ -94,9 +94,9 @@ def find_evidence(candidates: Sequence[Spoken]) -> dict[MemoryId, Evidence]:
         for candidate in sorted(candidates, key=by, reverse=True)[:SPEAKING]
     }  # fmt: skip
     best: dict[str, list[Spoken]] = defaultdict(list)
-    for one in sorted(speaking.values(), key=_BY_SCORE, reverse=True):
-        if len(first := best[one.turn.conversation]) < 2:
-            first.append(one)
+    for spoken in sorted(speaking.values(), key=_BY_SCORE, reverse=True):
+        if len(first := best[spoken.turn.conversation]) < 2:
+            first.append(spoken)
 
     def words(memory_id: MemoryId | None) -> float:
         beside = speaking.get(memory_id) if memory_id is not None else None

@@ -148,7 +148,7 @@ class Upserts:
 
     async def _merge(self, old: MemoryRecord, draft: NewMemory, scope: Scope) -> Upserted | None:
         tags = _united(old.tags, draft.tags)
-        confidence = max((one for one in (old.confidence, draft.confidence) if one is not None), default=None)
+        confidence = max((value for value in (old.confidence, draft.confidence) if value is not None), default=None)
         says_more = len(tags) > len(old.tags) or confidence != old.confidence
         new = changed(old, MemoryUpdate(tags=tags if says_more else None, confidence=confidence))
         now = max(floor_to_millisecond(self._clock()), old.updated_at)

@@ -91,10 +91,10 @@ class Capture:
             ValueError: the event is malformed.
             InfiniteMemoryError: the turn could not be stored; it is read again next time.
         """
-        speaker, text, at, key = (said.get(name) for name in ("speaker", "text", "at", "key"))
-        if speaker not in (USER, ASSISTANT) or not isinstance(text, str) or not isinstance(at, float):
+        speaker, text, timestamp, key = (said.get(name) for name in ("speaker", "text", "at", "key"))
+        if speaker not in (USER, ASSISTANT) or not isinstance(text, str) or not isinstance(timestamp, float):
             raise ValueError("the event does not tell who said what, and when")
-        turns, skips = read_saying(str(speaker), text, at, str(key or ""), is_skipping=reading.is_skipping)
+        turns, skips = read_saying(str(speaker), text, timestamp, str(key or ""), is_skipping=reading.is_skipping)
         if stores and (allowed := [turn for turn in turns if _is_allowed(turn, reading, control)]):
             await self._store(engine, allowed, reading, project)
         reading.offset, reading.is_skipping = reading.offset + 1, skips
@@ -131,7 +131,9 @@ class Capture:
             both = {key: [of[key][0] for of in (notes, texts) if key in of] for key in fresh}
             await asyncio.to_thread(ledger.make_room, sum(map(len, both.values())))
             stored, refused, failed = await _remember(engine, scope, fresh)
-            await asyncio.to_thread(ledger.note, [one for key in fresh if key not in failed for one in both[key]])
+            await asyncio.to_thread(
+                ledger.note, [ledger_id for key in fresh if key not in failed for ledger_id in both[key]]
+            )
             reading.stored, reading.unread = reading.stored + stored, reading.unread + refused
             if failed:
                 raise next(iter(failed.values()))
@@ -152,8 +154,8 @@ async def _find_told(
 
 async def _make_text_ids(engine: Engine, draft: NewMemory, project: Project) -> Sequence[str]:
     """Return the ledger's ids for speaker and text, independent of the timestamp."""
-    said = f"{draft.speaker}\0{content_hash(draft.text)}"
-    return await engine.memories.make_ids(f"hook-said-whenever/{project.root}/{said}")
+    utterance = f"{draft.speaker}\0{content_hash(draft.text)}"
+    return await engine.memories.make_ids(f"hook-said-whenever/{project.root}/{utterance}")
 
 
 async def _remember(
@@ -168,11 +170,13 @@ async def _remember(
         InfiniteMemoryError: the whole batch failed.
     """
     ids = {key: await engine.memories.make_ids(f"hook/{scope.scope_id}/{key}") for key in keyed}
-    taken = await engine.memories.find_taken(scope, [one for several in ids.values() for one in several])
+    stored_ids = await engine.memories.find_taken(
+        scope, [memory_id for several in ids.values() for memory_id in several]
+    )
     new = {
         key: dataclasses.replace(draft, memory_id=ids[key][0])
         for key, draft in keyed.items()
-        if not any(one in taken for one in ids[key])
+        if not any(memory_id in stored_ids for memory_id in ids[key])
     }
     refused, failed = 0, dict[str, InfiniteMemoryError]()
     for key, result in zip(new, await engine.memories.store_each(list(new.values())) if new else (), strict=True):

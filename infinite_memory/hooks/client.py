@@ -142,8 +142,8 @@ def _send(home: Path, message: Json, *, is_late: bool) -> Json | None:
     with link:
         try:
             link.sendall(json.dumps(greeting).encode("ascii") + b"\n")
-            said = _read_line(link)
-            answer = json.loads(said)
+            line = _read_line(link)
+            answer = json.loads(line)
         except TimeoutError:
             return {"late": True}
         except (OSError, ValueError):

@@ -107,7 +107,7 @@ def make_digest(turns: Sequence[Said]) -> Digest | None:
     """Return the digest of *turns*, which are oldest first; None if they are too few or have no topic."""
     if len(turns) < MIN_TURNS:
         return None
-    sentences = [one for number, turn in enumerate(turns) for one in _sentences(number, turn.text)]
+    sentences = [sentence for number, turn in enumerate(turns) for sentence in _sentences(number, turn.text)]
     about = _topics(sentences, turns)
     if not about:
         return None
@@ -123,13 +123,13 @@ def make_digest(turns: Sequence[Said]) -> Digest | None:
     files = _files(turns)
     lines, sources, shown = [], dict[int, None](), set[str]()
     for label, chosen in ((DECIDED, decided), (OPEN, remaining), (ABOUT, about)):
-        for one in sorted(chosen):
-            if one.text.casefold() not in shown:
-                shown.add(one.text.casefold())
-                lines.append((label, one.text))
-                sources[one.turn] = None
+        for chosen_sentence in sorted(chosen):
+            if chosen_sentence.text.casefold() not in shown:
+                shown.add(chosen_sentence.text.casefold())
+                lines.append((label, chosen_sentence.text))
+                sources[chosen_sentence.turn] = None
     order = (ABOUT, DECIDED, OPEN)
-    text = "\n".join(f"{label}: {said}" for label, said in sorted(lines, key=lambda line: order.index(line[0])))
+    text = "\n".join(f"{label}: {sentence}" for label, sentence in sorted(lines, key=lambda line: order.index(line[0])))
     if files:
         text += f"\n{FILES}: {', '.join(files)}"
         for file in files:
@@ -139,29 +139,29 @@ def make_digest(turns: Sequence[Said]) -> Digest | None:
 
 def split_sentences(text: str) -> list[str]:
     """Split a text into sentences, line by line; code, tables and horizontal rules are skipped."""
-    found = []
+    sentences = []
     for line in _CODE.sub("\n", text[:MAX_TURN_CHARS]).split("\n"):
         if not _NO_SENTENCE.match(line):
-            found += [one.strip() for one in _END.split(_ITEM.sub("", line).replace("**", ""))]
-    return [one for one in found if one]
+            sentences += [sentence.strip() for sentence in _END.split(_ITEM.sub("", line).replace("**", ""))]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _sentences(turn: int, text: str) -> list[_Sentence]:
     """Return the usable sentences of a turn."""
-    made = []
-    for number, said in enumerate(split_sentences(text)):
-        words = tokenize(said)
+    sentences = []
+    for number, sentence in enumerate(split_sentences(text)):
+        words = tokenize(sentence)
         if len(words) >= MIN_WORDS:
-            shown = cut_text(" ".join(said.split()), MAX_SENTENCE_CHARS)
-            made.append(_Sentence(turn, number, shown, _QUESTION.search(said) is not None, _stems(words)))
-    return made
+            shown = cut_text(" ".join(sentence.split()), MAX_SENTENCE_CHARS)
+            sentences.append(_Sentence(turn, number, shown, _QUESTION.search(sentence) is not None, _stems(words)))
+    return sentences
 
 
 def _stems(words: Iterable[str]) -> frozenset[str]:
-    told = [
+    distinctive = [
         word for word in content_words(list(words)) if word not in FILLERS and (len(word) > 2 or not word.isascii())
     ]
-    return frozenset(stem_words(told))
+    return frozenset(stem_words(distinctive))
 
 
 def _topics(sentences: Sequence[_Sentence], turns: Sequence[Said]) -> list[_Sentence]:
@@ -171,8 +171,8 @@ def _topics(sentences: Sequence[_Sentence], turns: Sequence[Said]) -> list[_Sent
     of turns instead of the share of words, so that stop words of a language without a stop list weigh little).
     """
     spread: Counter[str] = Counter()
-    for _, said in itertools.groupby(sentences, key=lambda sentence: sentence.turn):
-        spread.update(frozenset().union(*(one.words for one in said)))
+    for _, group in itertools.groupby(sentences, key=lambda sentence: sentence.turn):
+        spread.update(frozenset().union(*(sentence.words for sentence in group)))
     total = len(turns) + 1
     weights = {word: count / total * (1 - count / total) for word, count in spread.items()}
     first = next((sentence for sentence in sentences if turns[sentence.turn].speaker == USER), None)
@@ -212,10 +212,10 @@ def _stays_open(one: _Sentence, turns: Sequence[Said], last_of_others: Mapping[s
 
 def _take_first(sentences: Iterable[_Sentence], most: int) -> list[_Sentence]:
     """Return the first *most* sentences with distinct texts."""
-    found: dict[str, _Sentence] = {}
+    distinct: dict[str, _Sentence] = {}
     for sentence in sentences:
-        found.setdefault(sentence.text.casefold(), sentence)
-    return list(found.values())[:most]
+        distinct.setdefault(sentence.text.casefold(), sentence)
+    return list(distinct.values())[:most]
 
 
 def _files(turns: Sequence[Said]) -> list[str]:

@@ -43,8 +43,8 @@ async def write_digest(model: ChatModel, shown: Sequence[MemoryRecord]) -> str:
         ModelError: the model does not answer.
         ConfigError: the model's key cannot be read.
     """
-    said = "\n".join(map(_line, shown))
-    text = await ask_model(model, ASKED, [ChatMessage(Role.USER, said)], max_tokens=MAX_TOKENS)
+    transcript = "\n".join(map(_line, shown))
+    text = await ask_model(model, ASKED, [ChatMessage(Role.USER, transcript)], max_tokens=MAX_TOKENS)
     masked, _ = mask(text.strip())
     return cut_text(masked, MAX_DIGEST_CHARS)
 

@@ -61,24 +61,24 @@ class Digests:
             return False
         conversation = without_surrogates(session_id)
         existing = await self._list_digests(conversation)
-        turns = [one for one in await self._list(Filter(conversation_id=conversation)) if one.type != DIGEST]
+        turns = [memory for memory in await self._list(Filter(conversation_id=conversation)) if memory.type != DIGEST]
         unsound = await find_unsound(self._engine, existing, self._purged_before)
-        kept = [one for one in existing if one not in unsound and turns and _begin(one) < turns[0].occurred_at]
-        replaced = [one for one in existing if one not in kept]
-        covered = max((_end(one) for one in kept), default=None)
+        intact = [old for old in existing if old not in unsound and turns and _begin(old) < turns[0].occurred_at]
+        replaced = [old for old in existing if old not in intact]
+        covered = max((_end(old) for old in intact), default=None)
         turns = [turn for turn in turns if covered is None or turn.occurred_at > covered]
-        said = [Said(turn.memory_id, turn.speaker, turn.text, turn.occurred_at) for turn in turns]
-        digest = await asyncio.to_thread(make_digest, said)
+        utterances = [Said(turn.memory_id, turn.speaker, turn.text, turn.occurred_at) for turn in turns]
+        digest = await asyncio.to_thread(make_digest, utterances)
         if digest is None:
             await self._remove(unsound)
             return False
         last = turns[-1].occurred_at
-        standing = [one for one in replaced if one not in unsound]
+        standing = [old for old in replaced if old not in unsound]
         same = next(
-            (one for one in standing if one.text == digest.text or (_is_written(one) and _end(one) == last)), None
+            (old for old in standing if old.text == digest.text or (_is_written(old) and _end(old) == last)), None
         )
         if same is not None:
-            await self._remove([one for one in replaced if one is not same])
+            await self._remove([old for old in replaced if old is not same])
             return False
         is_new = await self._store(session_id, scope, [*replaced, *removed], NewMemory(
             text=digest.text, scope=scope.name, source=self._source, tags=(DIGEST,), type=DIGEST, conversation_id=conversation,
@@ -227,9 +227,9 @@ async def find_in_place_of_turns(
     engine: Engine, digests: Sequence[MemoryRecord], purged_before: dt.datetime | None
 ) -> list[MemoryRecord]:
     """Return the sound digests whose turns are all gone; otherwise the turns are found themselves."""
-    found = await _find_quoted(engine, digests)
-    live = {memory_id for memory_id, memory in found.items() if memory.deleted_at is None}
-    unsound = _unsound(digests, found, purged_before)
+    quoted = await _find_quoted(engine, digests)
+    live = {memory_id for memory_id, memory in quoted.items() if memory.deleted_at is None}
+    unsound = _unsound(digests, quoted, purged_before)
     return [digest for digest in digests if digest not in unsound and live.isdisjoint(get_sources(digest))]
 
 

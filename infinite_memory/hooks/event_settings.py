@@ -36,9 +36,9 @@ class EventSettings:
         environ = {name: value for name, value in os.environ.items() if not name.startswith(CARRIED)}
         own = carried_by(event)
         key = tuple(sorted(own.items()))
-        if (known := self._kept.get(key)) is None:
-            known = self._kept[key] = load_config(self._file, environ | own)
-        return known
+        if (config := self._kept.get(key)) is None:
+            config = self._kept[key] = load_config(self._file, environ | own)
+        return config
 
 
 def carried_by(event: Mapping[str, Any]) -> dict[str, str]:

@@ -38,10 +38,10 @@ class Ledger:
             OSError: the file exists but cannot be read.
         """
         try:
-            known = frozenset(self._path.read_bytes().split(b"\n"))
+            recorded = frozenset(self._path.read_bytes().split(b"\n"))
         except FileNotFoundError:
-            known = frozenset()
-        return [any(one.encode("ascii") in known for one in several) for several in ids]
+            recorded = frozenset()
+        return [any(turn_id.encode("ascii") in recorded for turn_id in several) for several in ids]
 
     def make_room(self, count: int) -> None:
         """Reserve space for *count* ids before their turns are stored, or a full disk could leave a stored turn without its id.

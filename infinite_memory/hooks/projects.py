@@ -69,9 +69,9 @@ def _repository(root: Path) -> Path:
     """
     link = root / ".git"
     try:
-        said = _read_small(link).partition("gitdir:")[2].strip() if link.is_file() else ""
-        git = (root / said).resolve() if said else root
-        if not said or git.parent.name != "worktrees" or git.parents[1].name != ".git":
+        gitdir = _read_small(link).partition("gitdir:")[2].strip() if link.is_file() else ""
+        git = (root / gitdir).resolve() if gitdir else root
+        if not gitdir or git.parent.name != "worktrees" or git.parents[1].name != ".git":
             return root
         is_its_own = Path(_read_small(git / "gitdir").strip()).resolve() == link.resolve()
     except (OSError, ValueError):

@@ -82,31 +82,31 @@ async def recall_for_prompt(
         return ""
     where = ScopedFilter(asking.scopes, lenient=True)
     prompt = without_surrogates(prompt)
-    found = await engine.recall.search(prompt, where, CANDIDATES, explain=True, by_word=False, counts_use=False)
-    digests = [match.memory for match in found.matches if match.memory.type == DIGEST]
+    result = await engine.recall.search(prompt, where, CANDIDATES, explain=True, by_word=False, counts_use=False)
+    digests = [match.memory for match in result.matches if match.memory.type == DIGEST]
     alone = await find_in_place_of_turns(engine, digests, asking.purged_before)
     new = [
         match
-        for match in found.matches
+        for match in result.matches
         if _is_new(match.memory, asking, recalled) and (match.memory.type != DIGEST or match.memory in alone)
     ]
-    judged = judge(prompt, new, found.explanations, await _find_following(engine, new))
+    judged = judge(prompt, new, result.explanations, await _find_following(engine, new))
     matches = [match for match, sure in judged if sure >= min_confidence][:SHOWN]
     lines: list[Line] = []
     shown = {MemoryId(memory_id) for memory_id in recalled.memory_ids}
-    known = {match.memory.memory_id: match.memory for match in found.matches}
-    exchanges = await asyncio.gather(*(_find_exchange(engine, match.memory, known) for match in matches))
+    loaded = {match.memory.memory_id: match.memory for match in result.matches}
+    exchanges = await asyncio.gather(*(_find_exchange(engine, match.memory, loaded) for match in matches))
     for match, exchange in zip(matches, exchanges, strict=True):
         if match.memory.memory_id in shown:
             continue
         if len(exchange) == 1 and match.memory.type == TURN and asks(match.memory):
             continue  # an unanswered question does not answer a prompt, however similar it is
-        memories = [one for one in exchange if one is match.memory or one.memory_id not in shown]
+        memories = [memory for memory in exchange if memory is match.memory or memory.memory_id not in shown]
         lines.append((memories, _line(memories, asking, match)))
         shown |= {memory.memory_id for memory in memories}
     text = _written(lines, asking, recalled)
-    told = set(recalled.memory_ids)
-    engine.recall.record_use(match.memory for match in matches if match.memory.memory_id in told)
+    written_ids = set(recalled.memory_ids)
+    engine.recall.record_use(match.memory for match in matches if match.memory.memory_id in written_ids)
     return text
 
 
@@ -124,7 +124,7 @@ async def recall_for_start(engine: Engine, asking: Asking, recalled: Recalled) -
         unsound = await find_unsound(engine, digests, asking.purged_before)
     except ScopeNotFoundError:
         return ""  # nothing has been stored for this project yet
-    lines: list[Line] = [((one,), _line((one,), asking)) for one in noted if _is_new(one, asking, recalled)]
+    lines: list[Line] = [((memory,), _line((memory,), asking)) for memory in noted if _is_new(memory, asking, recalled)]
     digests = [digest for digest in digests if digest not in unsound]
     turns = [turn for turn in turns if turn.type == TURN]
     return _written([*lines, *_last_sessions(turns, digests, asking)], asking, recalled)
@@ -144,16 +144,16 @@ async def _find_following(engine: Engine, matches: Sequence[Match]) -> dict[Memo
     """Return, for those of the first hits that a later hit of the same session follows, the turn right after them."""
     near = [match.memory for match in matches[:JUDGED] if match.confidence >= MIN_CONFIDENCE]
     earlier = [
-        one
-        for one in near
-        if one.conversation_id is not None
+        memory
+        for memory in near
+        if memory.conversation_id is not None
         and any(
-            match.memory.conversation_id == one.conversation_id and match.memory.occurred_at > one.occurred_at
+            match.memory.conversation_id == memory.conversation_id and match.memory.occurred_at > memory.occurred_at
             for match in matches
         )
     ]
-    turns = await asyncio.gather(*(_find_beside(engine, one, is_after=True) for one in earlier))
-    return {one.memory_id: turn for one, turn in zip(earlier, turns, strict=True) if turn is not None}
+    turns = await asyncio.gather(*(_find_beside(engine, memory, is_after=True) for memory in earlier))
+    return {memory.memory_id: turn for memory, turn in zip(earlier, turns, strict=True) if turn is not None}
 
 
 async def _find_beside(engine: Engine, memory: MemoryRecord, *, is_after: bool) -> MemoryId | None:
@@ -176,24 +176,24 @@ async def _find_exchange(
     beside = await _find_beside(engine, memory, is_after=is_answered)
     if beside is None:
         return (memory,)
-    other = known.get(beside) or (await engine.memories.find([beside])).get(beside)
-    if other is None or other.speaker not in {USER, ASSISTANT} - {memory.speaker}:
+    neighbour = known.get(beside) or (await engine.memories.find([beside])).get(beside)
+    if neighbour is None or neighbour.speaker not in {USER, ASSISTANT} - {memory.speaker}:
         return (memory,)
-    return (memory, other) if is_answered else (other, memory)
+    return (memory, neighbour) if is_answered else (neighbour, memory)
 
 
 def _last_sessions(turns: Iterable[MemoryRecord], digests: Sequence[MemoryRecord], asking: Asking) -> Iterator[Line]:
     """Yield a line for each of the last sessions: its digest, or without one its first question and its end."""
     talks: dict[str, list[MemoryRecord]] = {}
-    for one in sorted((*turns, *digests), key=lambda one: one.occurred_at, reverse=True):
-        if one.conversation_id and one.conversation_id != asking.session_id:
-            talks.setdefault(one.conversation_id, []).append(one)
+    for entry in sorted((*turns, *digests), key=lambda one: one.occurred_at, reverse=True):
+        if entry.conversation_id and entry.conversation_id != asking.session_id:
+            talks.setdefault(entry.conversation_id, []).append(entry)
     for talk in list(talks.values())[:SESSIONS]:
         when = f"- [session, {format_relative(talk[0].occurred_at, asking.now, asking.zone)}]"
         records = [memory for memory in talk if memory.type == DIGEST]
         if records:
-            said = " / ".join(record.text for record in reversed(records))
-            yield records, f"{when} {_short(said.replace(chr(10), ' | '), MAX_LINE_CHARS)}"
+            text = " / ".join(record.text for record in reversed(records))
+            yield records, f"{when} {_short(text.replace(chr(10), ' | '), MAX_LINE_CHARS)}"
         else:
             yield (), f"{when} {_format_ends(talk)}"
 
@@ -202,8 +202,8 @@ def _format_ends(talk: Sequence[MemoryRecord]) -> str:
     """Return the first question and the last answer of a session; *talk* is newest first."""
     first = next((turn for turn in reversed(talk) if turn.speaker == USER), None)
     last = next((turn for turn in talk if turn.speaker == ASSISTANT), None)
-    said = [f"asked: {_short(first.text)}"] if first else []
-    return " ".join([*said, *([f"ended with: {_short(last.text)}"] if last else [])])
+    ends = [f"asked: {_short(first.text)}"] if first else []
+    return " ".join([*ends, *([f"ended with: {_short(last.text)}"] if last else [])])
 
 
 def _is_new(memory: MemoryRecord, asking: Asking, recalled: Recalled) -> bool:
@@ -219,11 +219,11 @@ def _line(memories: Sequence[MemoryRecord], asking: Asking, match: Match | None 
     """Return the line for a memory or an exchange; for the hit itself (*match*) only its best-matching part."""
     texts = [_best_part(match) if match is not None and memory is match.memory else memory.text for memory in memories]
     first = memories[0]
-    said = ", ".join(_name(value) for value in (first.speaker, first.source) if value)
+    origin = ", ".join(_name(value) for value in (first.speaker, first.source) if value)
     when = format_relative(first.occurred_at, asking.now, asking.zone)
     if len(texts) == 1:
-        return f"- [{when}; {said}] {_short(texts[0], MAX_LINE_CHARS)}"
-    return f"- [{when}; {said}] {_short(texts[0])} [answer] {_short(texts[1], MAX_LINE_CHARS - MAX_TOPIC_CHARS)}"
+        return f"- [{when}; {origin}] {_short(texts[0], MAX_LINE_CHARS)}"
+    return f"- [{when}; {origin}] {_short(texts[0])} [answer] {_short(texts[1], MAX_LINE_CHARS - MAX_TOPIC_CHARS)}"
 
 
 def _name(value: str) -> str:

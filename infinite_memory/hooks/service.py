@@ -81,7 +81,7 @@ class HookService:
         """Stop; events not stored yet are read at the next start."""
         if self._retry is not None:
             self._retry.cancel()
-        tasks = [one for one in (self._draining, self._subscribing, self._writing) if one is not None]
+        tasks = [task for task in (self._draining, self._subscribing, self._writing) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -98,13 +98,13 @@ class HookService:
 
     async def answer(self, message: Mapping[str, Any]) -> Json:
         """Answer one message of a hook; raises nothing but cancellation."""
-        what = message.get("what")
-        if what in ("capture", "recall"):
+        kind = message.get("what")
+        if kind in ("capture", "recall"):
             self._direct.append(dict(message))
         if message.get("event") == "SessionStart" and isinstance(cwd := message.get("cwd"), str):
             self._begun.add(cwd)
         is_start = message.get("event") == "SessionStart"
-        if what != "recall":
+        if kind != "recall":
             self.drain(catch_up=is_start)
             return {"ok": True}
         try:
@@ -251,8 +251,8 @@ class HookService:
         try:
             if not is_told:
                 await self._capture_until(until, reading, settings)
-            elif isinstance(said := event.get("said"), dict):
-                await self._capture_until(until, reading, settings, said)
+            elif isinstance(spoken := event.get("said"), dict):
+                await self._capture_until(until, reading, settings, spoken)
         except BaseException:
             if is_beginning:  # not retried: the variables that apply to the unread turns are unknown
                 reading.withheld_until = max(reading.withheld_until, until or time.time())
@@ -356,5 +356,5 @@ def _client(event: Mapping[str, Any]) -> str:
 
 def _instant(event: Mapping[str, Any]) -> float | None:
     """Return the Unix timestamp of an event; None if it has none, or an impossible one."""
-    at = event.get("at")
-    return at if isinstance(at, float) and 0 < at <= time.time() else None
+    timestamp = event.get("at")
+    return timestamp if isinstance(timestamp, float) and 0 < timestamp <= time.time() else None

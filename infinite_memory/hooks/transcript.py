@@ -107,30 +107,30 @@ def read_chunk(
         OSError: the file cannot be read.
     """
     turns: list[Turn] = []
-    unread, position, known = 0, offset, dict(context or {})
+    unread, position, carried = 0, offset, dict(context or {})
     with open_regular(path) as file:
         file.seek(offset)
         while position - offset < CHUNK_BYTES:
             line = file.readline(MAX_LINE_BYTES)
             if not line:
-                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True, context=known)
+                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True, context=carried)
             if not line.endswith(b"\n") and len(line) == MAX_LINE_BYTES:
                 while (rest := file.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
                     pass
                 unread, position = unread + 1, file.tell()
                 continue
-            entry = _parse(line, known)
+            entry = _parse(line, carried)
             if entry is None and not line.endswith(b"\n"):
-                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True, context=known)
+                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True, context=carried)
             if entry is None:
                 unread, position = unread + bool(line.strip()), position + len(line)
                 continue
-            said, skips = _turns(entry, is_skipping=is_skipping)
-            if until is not None and said and _is_later(said[0], until):
-                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True, context=known)
-            turns += said
+            new_turns, skips = _turns(entry, is_skipping=is_skipping)
+            if until is not None and new_turns and _is_later(new_turns[0], until):
+                return Chunk(tuple(turns), position, is_skipping, unread, is_last=True, context=carried)
+            turns += new_turns
             is_skipping, position = skips, position + len(line)
-    return Chunk(tuple(turns), position, is_skipping, unread, is_last=False, context=known)
+    return Chunk(tuple(turns), position, is_skipping, unread, is_last=False, context=carried)
 
 
 def _is_later(turn: Turn, until: float) -> bool:

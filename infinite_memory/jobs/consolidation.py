@@ -110,7 +110,9 @@ class Tidier:
         if not dry_run:
             groups = [merged for group in groups if len(merged := await self._merge(group)) > 1]
         gone = sum(len(group) - 1 for group in groups)
-        details = [{"kept": one.memory_id, "merged": [other.memory_id for other in rest]} for one, *rest in groups]
+        details = [
+            {"kept": first.memory_id, "merged": [memory.memory_id for memory in rest]} for first, *rest in groups
+        ]
         kind = "duplicate" if operation is Tidying.DEDUPLICATE else "similar"
         message = f"{'would_remove' if dry_run else 'removed'}_{gone}_{kind}_entries"
         return Tidied(operation, gone, message, details[:MAX_REPORTED_DETAILS], tuple(map(get_group, groups)))
@@ -126,8 +128,8 @@ class Tidier:
             if scope.archived_at is None:
                 memories = [memory async for memory in self._store.stream([scope.scope_id])]
                 is_exact = operation is Tidying.DEDUPLICATE
-                found = await (asyncio.to_thread(group_equal, memories) if is_exact else self._similar(memories))
-                groups += sorted(filter(fits, found), key=lambda group: group[0].memory_id)
+                scope_groups = await (asyncio.to_thread(group_equal, memories) if is_exact else self._similar(memories))
+                groups += sorted(filter(fits, scope_groups), key=lambda group: group[0].memory_id)
         return groups
 
     async def _similar(self, memories: Sequence[MemoryRecord]) -> list[list[MemoryRecord]]:
@@ -180,16 +182,16 @@ class Tidier:
             into = merged_into.memory_id if merged_into is not None else None
             hidden = await self._store.soft_delete(located, now, pruned=pruned, merged_into=into, read=read)
             if merged_into is not None and hidden and not await self._is_unchanged(merged_into):
-                back = await self._store.undelete({one: located[one] for one in hidden})
-                again = await self._store.fetch({one: located[one] for one in back}, vectors=True)
+                restored = await self._store.undelete({memory_id: located[memory_id] for memory_id in hidden})
+                again = await self._store.fetch({memory_id: located[memory_id] for memory_id in restored}, vectors=True)
                 await self._index.on_written(list(again.values()))  # the feed may have removed them already
                 hidden = []
             spared.update(located.keys() - set(hidden))
-        return [by_id[one] for one in hidden]
+        return [by_id[memory_id] for memory_id in hidden]
 
     async def _is_unchanged(self, memory: MemoryRecord) -> bool:
-        found = await self._store.fetch({memory.memory_id: memory.scope_id})
-        return memory.memory_id in found and found[memory.memory_id].revision == memory.revision
+        current = await self._store.fetch({memory.memory_id: memory.scope_id})
+        return memory.memory_id in current and current[memory.memory_id].revision == memory.revision
 
     async def _prune(self, *, dry_run: bool, agreed: Agreement | None, as_of: dt.datetime) -> Tidied:
         """Hide memories beyond the maximum age, number or size: least important first, then least used, then oldest.
@@ -206,13 +208,13 @@ class Tidier:
             if scope.archived_at is not None or limits == (None, None, None):
                 continue
             uses = await self._store.uses.of_scope(scope.scope_id)
-            kept = [memory async for memory in self._store.stream([scope.scope_id]) if not _is_kept(memory)]
+            prunable = [memory async for memory in self._store.stream([scope.scope_id]) if not _is_kept(memory)]
             if settings.max_age_days is not None:
                 limit = as_of - dt.timedelta(days=settings.max_age_days)
-                pruned += [one for one in kept if max(one.occurred_at, one.updated_at) < limit]
-                kept = [one for one in kept if max(one.occurred_at, one.updated_at) >= limit]
-            kept.sort(key=lambda one: (one.importance or 0.0, uses.get(one.memory_id, 0), *by_age(one)))
-            pruned += kept[: _surplus(kept, settings.max_memories, settings.max_text_mb)]
+                pruned += [memory for memory in prunable if max(memory.occurred_at, memory.updated_at) < limit]
+                prunable = [memory for memory in prunable if max(memory.occurred_at, memory.updated_at) >= limit]
+            prunable.sort(key=lambda one: (one.importance or 0.0, uses.get(one.memory_id, 0), *by_age(one)))
+            pruned += prunable[: _surplus(prunable, settings.max_memories, settings.max_text_mb)]
         if agreed is not None:
             pruned = [memory for [memory] in agreed.limit_groups(Tidying.PRUNE.value, ([memory] for memory in pruned))]
         if not dry_run:
@@ -228,7 +230,7 @@ class Tidier:
         unchanged, unless the settings say to hide it.
         """
         before, settings = self._clock() - QUIET, self._settings
-        made: list[tuple[MemoryRecord, list[MemoryRecord]]] = []
+        summarized: list[tuple[MemoryRecord, list[MemoryRecord]]] = []
         for scope in self._scopes.all():
             if scope.archived_at is not None:
                 continue
@@ -239,69 +241,73 @@ class Tidier:
                 if memory.conversation_id and memory.embedding is not None:
                     talks[_get_conversation(memory)].append(memory)
             for talk in talks.values():
-                if len(talk) >= LONG_CONVERSATION and max(one.occurred_at for one in talk) < before:
+                if len(talk) >= LONG_CONVERSATION and max(turn.occurred_at for turn in talk) < before:
                     talk.sort(key=by_age)
-                    made.append((self._summary(talk), talk))
-        there = await self._store.locate([one.memory_id for one, _ in made]) if made else {}
-        fresh = [(one, talk) for one, talk in made if one.memory_id not in there]
+                    summarized.append((self._summary(talk), talk))
+        there = await self._store.locate([summary.memory_id for summary, _ in summarized]) if summarized else {}
+        fresh = [(summary, talk) for summary, talk in summarized if summary.memory_id not in there]
         if not dry_run:
             fresh = await self._keep_summaries(fresh)
-            stored = {*there, *(one.memory_id for one, _ in fresh)}
-            made = [(one, talk) for one, talk in made if one.memory_id in stored]
+            stored = {*there, *(summary.memory_id for summary, _ in fresh)}
+            summarized = [(summary, talk) for summary, talk in summarized if summary.memory_id in stored]
             if settings.summary_hides:  # also for summaries whose run was interrupted before this point
-                hidden = {one.memory_id for one in await self._hide(await self._summed_up(made))}
-                made = [(one, [turn for turn in talk if turn.memory_id in hidden]) for one, talk in made]
-                made = [(one, talk) for one, talk in made if talk or one.memory_id not in there]
+                hidden = {turn.memory_id for turn in await self._hide(await self._summed_up(summarized))}
+                summarized = [
+                    (summary, [turn for turn in talk if turn.memory_id in hidden]) for summary, talk in summarized
+                ]
+                summarized = [(summary, talk) for summary, talk in summarized if talk or summary.memory_id not in there]
         message = f"{'would_summarize' if dry_run else 'summarized'}_{len(fresh)}_conversations"
-        new = {one.memory_id for one, _ in fresh}
+        new = {summary.memory_id for summary, _ in fresh}
         details = [
-            ({"summary": one.memory_id} if one.memory_id in new else {})
-            | {"conversation_id": one.conversation_id}
+            ({"summary": summary.memory_id} if summary.memory_id in new else {})
+            | {"conversation_id": summary.conversation_id}
             | ({"hidden": [member.memory_id for member in talk]} if settings.summary_hides else {})
-            for one, talk in (made if settings.summary_hides else fresh)[:MAX_REPORTED_DETAILS]
+            for summary, talk in (summarized if settings.summary_hides else fresh)[:MAX_REPORTED_DETAILS]
         ]
         return Tidied(Tidying.SUMMARIZE, len(fresh), message, details)
 
     async def _summed_up(self, made: Sequence[tuple[MemoryRecord, list[MemoryRecord]]]) -> list[MemoryRecord]:
         """Return the turns that have a summary and were not added or edited after it was made."""
-        stored = await self._store.fetch({one.memory_id: one.scope_id for one, _ in made})
+        stored = await self._store.fetch({summary.memory_id: summary.scope_id for summary, _ in made})
         return [
             turn
-            for one, talk in made
-            if one.memory_id in stored
+            for summary, talk in made
+            if summary.memory_id in stored
             for turn in talk
-            if NEVER_PRUNED not in turn.tag_keys and turn.updated_at <= stored[one.memory_id].created_at
+            if NEVER_PRUNED not in turn.tag_keys and turn.updated_at <= stored[summary.memory_id].created_at
         ]
 
     async def _keep_summaries(
         self, made: Sequence[tuple[MemoryRecord, list[MemoryRecord]]]
     ) -> list[tuple[MemoryRecord, list[MemoryRecord]]]:
         """Store summaries; returns those that are kept: if a turn was forgotten or edited meanwhile, its summary is removed again."""
-        kept: list[tuple[MemoryRecord, list[MemoryRecord]]] = []
+        stored: list[tuple[MemoryRecord, list[MemoryRecord]]] = []
         model = configured_model(self._model_settings) if self._settings.summary_by_model else None
         for summary, talk in made:
-            one = summary if model is None else await _written(model, summary, talk)
-            [embedding] = await self._embeddings.embed_memories([one.text])
-            whole = dataclasses.replace(one, embedding=embedding)
+            written = summary if model is None else await _written(model, summary, talk)
+            [embedding] = await self._embeddings.embed_memories([written.text])
+            whole = dataclasses.replace(written, embedding=embedding)
             await self._store.insert([whole])
             await self._index.on_written([whole])
             if await self._says_what_is(whole, talk):
-                kept.append((summary, talk))
+                stored.append((summary, talk))
                 continue
             located = {whole.memory_id: whole.scope_id}
             async with self._index.removing(located):
                 await self._store.remove(located)
-        return kept
+        return stored
 
     async def _says_what_is(self, summary: MemoryRecord, talk: Sequence[MemoryRecord]) -> bool:
         """True if every turn still exists as it was read: deletions and edits that start from now on will find the summary."""
         await self._forgettings.ended()
-        named = set(get_sources(summary)) or {one.memory_id for one in talk}
-        read = {one.memory_id: one for one in talk if one.memory_id in named}
-        found = await self._store.fetch({one: turn.scope_id for one, turn in read.items()}, deleted=None)
+        named = set(get_sources(summary)) or {turn.memory_id for turn in talk}
+        read = {turn.memory_id: turn for turn in talk if turn.memory_id in named}
+        current = await self._store.fetch({memory_id: turn.scope_id for memory_id, turn in read.items()}, deleted=None)
         return all(
-            (now := found.get(one)) is not None and now.text == turn.text and (now.deleted_at is None or now.is_pruned)
-            for one, turn in read.items()
+            (now := current.get(memory_id)) is not None
+            and now.text == turn.text
+            and (now.deleted_at is None or now.is_pruned)
+            for memory_id, turn in read.items()
         )
 
     def _summary(self, talk: Sequence[MemoryRecord]) -> MemoryRecord:
@@ -345,10 +351,10 @@ async def _written(model: ChatModel, summary: MemoryRecord, talk: Sequence[Memor
     Raises:
         ModelError: it does not answer; the summaries before this one are kept.
     """
-    said = "\n".join(f"{one.speaker or 'someone'}: {one.text}" for one in talk)
-    if len(said) > MODEL_CHARS:
-        said = f"{said[: MODEL_CHARS // 2]}\n[...]\n{said[-MODEL_CHARS // 2 :]}"
-    text = await model.complete(ASKED, [ChatMessage(Role.USER, said)], max_tokens=MODEL_TOKENS)
+    transcript = "\n".join(f"{turn.speaker or 'someone'}: {turn.text}" for turn in talk)
+    if len(transcript) > MODEL_CHARS:
+        transcript = f"{transcript[: MODEL_CHARS // 2]}\n[...]\n{transcript[-MODEL_CHARS // 2 :]}"
+    text = await model.complete(ASKED, [ChatMessage(Role.USER, transcript)], max_tokens=MODEL_TOKENS)
     metadata = dict(summary.metadata) | {WRITTEN_BY: model.name}
     metadata[SOURCES] = [turn.memory_id for turn in talk]
     if len(talk) > MAX_SOURCES:

@@ -34,23 +34,23 @@ def group_similar(
         near: Returns the memories nearest in meaning, nearest first; may include the memory itself.
     """
     by_id = {memory.memory_id: memory for memory in memories}
-    taken: set[MemoryId] = set()
+    used_ids: set[MemoryId] = set()
     groups = []
-    for one in sorted(by_id.values(), key=by_age, reverse=True):
-        if one.memory_id in taken:
+    for newest in sorted(by_id.values(), key=by_age, reverse=True):
+        if newest.memory_id in used_ids:
             continue
         same = [
             other
-            for memory_id in near(one)
-            if memory_id != one.memory_id
-            and memory_id not in taken
+            for memory_id in near(newest)
+            if memory_id != newest.memory_id
+            and memory_id not in used_ids
             and (other := by_id.get(memory_id)) is not None
-            and belong_together(one, other)
-            and say_the_same(one.text, other.text)
+            and belong_together(newest, other)
+            and say_the_same(newest.text, other.text)
         ]
         if same:
-            group = [one, *sorted(same, key=by_age, reverse=True)]
-            taken |= {member.memory_id for member in group}
+            group = [newest, *sorted(same, key=by_age, reverse=True)]
+            used_ids |= {member.memory_id for member in group}
             groups.append(group)
     return groups
 

@@ -187,7 +187,7 @@ class Jobs:
     async def _run(self, job: Job, due: dt.datetime, state: JobState) -> None:
         log.info("the job %s begins", job.name, extra={"event": "job_begins", "job": job.name})
         try:
-            said = await job.run()
+            message = await job.run()
         except (StoreUnavailableError, SidecarNotReadyError):
             raise  # postponed until store and index are ready
         except InfiniteMemoryError as exc:
@@ -199,8 +199,8 @@ class Jobs:
             log.exception("the job %s failed", job.name, extra={"event": "job_failed", "job": job.name})
             state = state.failed(self._clock(), "internal error; the log has the details")
         else:
-            log.info("the job %s is done: %s", job.name, said, extra={"event": "job_done", "job": job.name})
-            state = state.succeeded(due, self._clock(), said)
+            log.info("the job %s is done: %s", job.name, message, extra={"event": "job_done", "job": job.name})
+            state = state.succeeded(due, self._clock(), message)
         self._states[job.name] = state
         self._retried_at_once.discard(job.name)
         await save_state(self._store, state)
@@ -239,8 +239,8 @@ class Jobs:
         return jobs
 
     async def _backup(self) -> str:
-        made, removed = await scheduled_backup(self._administration.open_backups(), self._zone)
-        return f"{made.file.name}, {format_count(made.memories, 'memory')}; {len(removed)} older removed"
+        backup, removed = await scheduled_backup(self._administration.open_backups(), self._zone)
+        return f"{backup.file.name}, {format_count(backup.memories, 'memory')}; {len(removed)} older removed"
 
     def _retention_operations(self) -> list[Tidying]:
         """Return the configured operations; each can be undone, and the backup of the same night has the state before."""
@@ -269,11 +269,11 @@ class Jobs:
         waiting = [f"purges_nothing_until_{waits_until:%Y-%m-%d}"] if as_of < waits_until else []
         operations = [Operation.COMPACT] if waiting else [Operation.PURGE_DELETED, Operation.COMPACT]
         done = await self._engine.maintenance.optimize(operations, as_of=as_of)
-        return ", ".join([*waiting, *(one.said for one in done)])
+        return ", ".join([*waiting, *(result.said for result in done)])
 
     async def _check(self) -> str:
         done = await self._engine.maintenance.optimize([Operation.CHECK_SIDECAR])
-        return ", ".join(one.said for one in done)
+        return ", ".join(result.said for result in done)
 
 
 def _serialize_state(state: JobState) -> dict[str, Any]:

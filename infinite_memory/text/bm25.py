@@ -82,7 +82,7 @@ def _matches(query: str, memories: Sequence[MemoryRecord]) -> list[WordMatch]:
     mean = sum(counts.total() for _, counts in read) / total
     rarity = {stem: inverse_document_frequency(sum(stem in counts for _, counts in read), total) for stem in asked}
     matches = [
-        found for memory, counts in read if (found := _match(memory, counts, asked, rarity, mean or 1.0)) is not None
+        hit for memory, counts in read if (hit := _match(memory, counts, asked, rarity, mean or 1.0)) is not None
     ]
     matches.sort(key=lambda match: (match.memory.created_at, match.memory.memory_id), reverse=True)
     matches.sort(key=lambda match: -match.score)
@@ -107,12 +107,12 @@ def _match(
 ) -> WordMatch | None:
     """Score one memory; None if it has none of the words."""
     score = covered = 0.0
-    found, norm = 0, length_norm(counts.total(), mean)
+    matched, norm = 0, length_norm(counts.total(), mean)
     for stem in asked:
         if frequency := counts[stem]:
-            found += 1
+            matched += 1
             score += rarity[stem] * saturated(frequency, norm)
             covered += rarity[stem]
     if not score:
         return None
-    return WordMatch(memory, score, covered / sum(rarity.values()), found == len(asked))
+    return WordMatch(memory, score, covered / sum(rarity.values()), matched == len(asked))
