@@ -75,8 +75,8 @@ class ImportanceDecay:
     def weight(self, importance: float | None, created_at: dt.datetime) -> float:
         """Return the weight of one memory."""
         age_days = max(0.0, (self.now - created_at) / dt.timedelta(days=1))
-        given = self.unset if importance is None else min(1.0, importance / self.full)
-        return given * (self.lasting_share + (1 - self.lasting_share) * math.exp2(-age_days / self.half_life_days))
+        relative = self.unset if importance is None else min(1.0, importance / self.full)
+        return relative * (self.lasting_share + (1 - self.lasting_share) * math.exp2(-age_days / self.half_life_days))
 
 
 class VectorIndex(Protocol):

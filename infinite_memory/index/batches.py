@@ -74,16 +74,16 @@ def usable_vectors(rows: IndexBatch, space: str, dim: int) -> tuple[NDArray[np.i
     """
     row_bytes = VECTOR_DTYPE.itemsize * dim
     counts = [count if own == space else 0 for count, own in zip(rows.windows, rows.spaces, strict=True)]
-    given = [vectors if count else b"" for vectors, count in zip(rows.vectors, counts, strict=True)]
-    together = b"".join(given)
-    is_whole = all(len(one) == row_bytes * count for one, count in zip(given, counts, strict=True))
+    row_vectors = [vectors if count else b"" for vectors, count in zip(rows.vectors, counts, strict=True)]
+    together = b"".join(row_vectors)
+    is_whole = all(len(data) == row_bytes * count for data, count in zip(row_vectors, counts, strict=True))
     if not is_whole or not _fits_half(together):
-        for at, one in enumerate(given):
-            if len(one) != row_bytes * counts[at] or not _fits_half(one):
-                key = rows.keys[at].hex()
+        for index, data in enumerate(row_vectors):
+            if len(data) != row_bytes * counts[index] or not _fits_half(data):
+                key = rows.keys[index].hex()
                 log.warning("the vectors of memory %s are unusable", key, extra={"event": "vectors_unusable"})
-                given[at], counts[at] = b"", 0
-        together = b"".join(given)
+                row_vectors[index], counts[index] = b"", 0
+        together = b"".join(row_vectors)
     return np.array(counts, np.int64), np.frombuffer(together, VECTOR_DTYPE).reshape(-1, dim)
 
 

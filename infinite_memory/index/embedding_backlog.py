@@ -109,14 +109,14 @@ class EmbeddingBacklog:
             )
         located = await call(sidecar, lambda: sidecar.locate(pending))
         memories: dict[MemoryId, MemoryRecord] = await self._store.fetch(located)
-        made = await self._embeddings.embed_memories(
-            [embedded_text(one) for one in memories.values()], Priority.BACKGROUND
+        embeddings = await self._embeddings.embed_memories(
+            [embedded_text(memory) for memory in memories.values()], Priority.BACKGROUND
         )
-        for memory, embedding in zip(list(memories.values()), made, strict=True):
+        for memory, embedding in zip(list(memories.values()), embeddings, strict=True):
             # False if it changed meanwhile: its writer or the change feed delivers the new version.
             await self._store.set_embedding(memory.memory_id, memory.scope_id, memory.revision, embedding)
         await self._take_over(located)
-        log.info("embedded %d memories", len(made), extra={"event": "pending_embedded"})
+        log.info("embedded %d memories", len(embeddings), extra={"event": "pending_embedded"})
         return True
 
 

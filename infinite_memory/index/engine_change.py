@@ -83,18 +83,18 @@ class EngineBuild:
             StoreError: the store cannot be read.
         """
         await self._embeddings.ready()
-        other, was_resumed = await self._open()
+        new_index, was_resumed = await self._open()
         try:
             if not was_resumed:
-                await self._fill(other, progress)
-            token, faults = await self._level(other)
-            report = await self._compare(other, faults, was_resumed=was_resumed)
+                await self._fill(new_index, progress)
+            token, faults = await self._level(new_index)
+            report = await self._compare(new_index, faults, was_resumed=was_resumed)
             if report.is_good:
-                await asyncio.to_thread(lambda: self._files.save(other, self._store.identity, token))
+                await asyncio.to_thread(lambda: self._files.save(new_index, self._store.identity, token))
                 log.info("an index of another engine is built", extra={"event": "engine_built"})
             return report
         finally:
-            other.close()
+            new_index.close()
 
     async def _open(self) -> tuple[VectorIndex, bool]:
         """Return the index of an interrupted build, or a new one, and whether it was resumed."""
@@ -104,10 +104,10 @@ class EngineBuild:
                 return (await asyncio.to_thread(lambda: self._files.load(name, space, dim)))[0], True
             except SidecarDamagedError:
                 pass
-        other = await asyncio.to_thread(lambda: self._files.create(space, dim))
+        new_index = await asyncio.to_thread(lambda: self._files.create(space, dim))
         if self._files.is_shared:
-            await asyncio.to_thread(lambda: self._files.save(other, name, b""))
-        return other, False
+            await asyncio.to_thread(lambda: self._files.save(new_index, name, b""))
+        return new_index, False
 
     async def _fill(self, other: VectorIndex, progress: Callable[[int, int], None]) -> None:
         total = sum((await self._store.count_live()).values())

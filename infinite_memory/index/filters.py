@@ -80,7 +80,7 @@ def to_conditions(where: Filter, archived: frozenset[ScopeId] = frozenset()) -> 
             conditions.append(AnyOf(by.column, frozenset({by.match_key(value)})))
     if where.time is not None:
         # Rounding both ends up changes no result: times of memories are whole milliseconds.
-        start, end = (None if one is None else milliseconds_up(one) for one in (where.time.start, where.time.end))
+        start, end = (None if bound is None else milliseconds_up(bound) for bound in (where.time.start, where.time.end))
         if (start, end) != (None, None):
             conditions.append(Within(Field.OCCURRED, start, end))
     for by in FILTERED_NUMBERS.values():
@@ -173,7 +173,11 @@ class TableFilter:
         return sum(
             size
             for scope_id, size in sizes.items()
-            if all((scope_id in one.values) != one.is_negated for one in self._conditions if isinstance(one, AnyOf))
+            if all(
+                (scope_id in condition.values) != condition.is_negated
+                for condition in self._conditions
+                if isinstance(condition, AnyOf)
+            )
         )
 
     def passes_all(self) -> bool:
@@ -193,27 +197,27 @@ class TableFilter:
 
     def _candidates(self) -> Slots | None:
         """Return the slots that match the narrowest conditions (ids, tags, conversation or time), in order; None if there are none."""
-        table, found = self._table, None
+        table, candidates = self._table, None
         tagged: list[Slots] = []
-        said: Slots | None = None
+        in_conversation: Slots | None = None
         for condition in self._conditions:
             match condition:
                 case AnyOf(Field.ID, values):
                     keys = [key for key in map(to_key, values) if key is not None]
                     slots = np.sort(table.find_all(keys))  # unique: no two ids share a slot
-                    found = slots[slots >= 0]
+                    candidates = slots[slots >= 0]
                 case AnyOf(Field.TAG, values):
                     tagged.append(_union([table.tagged(key) for key in values], len(table)))
                 case AnyOf(Field.CONVERSATION, values):
-                    said = _union([table.said(conversation) for conversation in values], len(table))
+                    in_conversation = _union([table.said(conversation) for conversation in values], len(table))
         for slots in sorted(tagged, key=len):
-            found = slots if found is None else found[marks([slots], len(table))[found]]
-        if found is None:
-            found = said
-        if found is None:
-            times = [one for one in self._conditions if isinstance(one, Within) and one.field == Field.OCCURRED]
-            found = table.between(times[0].start, times[0].end) if times else None
-        return found
+            candidates = slots if candidates is None else candidates[marks([slots], len(table))[candidates]]
+        if candidates is None:
+            candidates = in_conversation
+        if candidates is None:
+            times = [span for span in self._conditions if isinstance(span, Within) and span.field == Field.OCCURRED]
+            candidates = table.between(times[0].start, times[0].end) if times else None
+        return candidates
 
     def _tested(self, at: NDArray[Any] | slice) -> Mask:
         """Test the slots *at* against all conditions but ids and tags."""
@@ -225,12 +229,12 @@ class TableFilter:
         return passing
 
     def _has(self, condition: AnyOf, column: NDArray[np.int32]) -> Mask:
-        known = self._table.interned[_COLUMNS[condition.field]]
-        codes = [code for code in map(known.find, condition.values) if code is not None]
+        interner = self._table.interned[_COLUMNS[condition.field]]
+        codes = [code for code in map(interner.find, condition.values) if code is not None]
         if len(codes) == 1:
             has: Mask = column != codes[0] if condition.is_negated else column == codes[0]
             return has
-        passes_by_code = np.full(len(known) + 1, condition.is_negated)  # the last is that of `Interner.ABSENT`, -1
+        passes_by_code = np.full(len(interner) + 1, condition.is_negated)  # the last is that of `Interner.ABSENT`, -1
         passes_by_code[codes] = not condition.is_negated
         return np.asarray(passes_by_code[column], np.bool_)
 

@@ -69,12 +69,12 @@ class Interner:
 
     def codes(self, strings: Sequence[str | None]) -> list[int]:
         """Return the code of each string, assigning new ones as needed."""
-        known = self._codes
+        code_of = self._codes
         for string in dict.fromkeys(strings):
-            if string is not None and string not in known:
-                known[string] = len(self._strings)
+            if string is not None and string not in code_of:
+                code_of[string] = len(self._strings)
                 self._strings.append(string)
-        return list(map(known.__getitem__, strings))
+        return list(map(code_of.__getitem__, strings))
 
     def find(self, string: str) -> int | None:
         """Return the code of *string*; None if it has none."""

@@ -46,11 +46,11 @@ def keys_array(keys: Sequence[bytes]) -> Keys:
 
 def to_ids(keys: Keys) -> list[MemoryId]:
     """Return keys as ids, in order."""
-    made: list[MemoryId] = []
+    ids: list[MemoryId] = []
     for first in range(0, len(keys), _PIECE):
         digits = np.ascontiguousarray(keys[first : first + _PIECE]).tobytes().hex()
-        made += [MemoryId(digits[at : at + 2 * KEY_BYTES]) for at in range(0, len(digits), 2 * KEY_BYTES)]
-    return made
+        ids += [MemoryId(digits[offset : offset + 2 * KEY_BYTES]) for offset in range(0, len(digits), 2 * KEY_BYTES)]
+    return ids
 
 
 class IdMap:
@@ -65,33 +65,33 @@ class IdMap:
     @classmethod
     def of(cls, keys: Keys) -> IdMap:
         """Return a map of distinct *keys* to their positions."""
-        made = cls()
+        id_map = cls()
         order = np.argsort(keys)
-        made._keys, made._slots = keys[order], order.astype(np.int32)
-        made._last = made._keys[-1:].tobytes()
-        return made
+        id_map._keys, id_map._slots = keys[order], order.astype(np.int32)
+        id_map._last = id_map._keys[-1:].tobytes()
+        return id_map
 
     def find(self, key: bytes) -> int | None:
         """Return the slot of a key; None if it has none."""
         slot = self._recent.get(key)
-        if slot is None and (at := self._position(key)) is not None:
-            slot = int(self._slots[at])
+        if slot is None and (position := self._position(key)) is not None:
+            slot = int(self._slots[position])
         return slot
 
     def find_all(self, keys: Sequence[bytes]) -> Slots:
         """Return the slots of many keys, -1 for a missing one."""
         slots = np.fromiter(map(self._recent.get, keys, repeat(-1)), np.int64, len(keys))
         if keys and min(keys) <= self._last:
-            at, is_there = self._positions(keys)
-            slots[is_there] = self._slots[at[is_there]]
+            positions, is_there = self._positions(keys)
+            slots[is_there] = self._slots[positions[is_there]]
         return slots
 
     def put_all(self, keys: Sequence[bytes], first: int) -> None:
         """Map distinct *keys* to consecutive slots from *first* on."""
         slots = range(first, first + len(keys))
         if keys and min(keys) <= self._last:
-            at, is_there = self._positions(keys)
-            self._slots[at[is_there]] = np.arange(first, first + len(keys))[is_there]
+            positions, is_there = self._positions(keys)
+            self._slots[positions[is_there]] = np.arange(first, first + len(keys))[is_there]
             self._recent.update((key, slot) for key, slot, old in zip(keys, slots, is_there, strict=True) if not old)
         else:
             self._recent.update(zip(keys, slots, strict=True))
@@ -100,17 +100,17 @@ class IdMap:
 
     def _positions(self, keys: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the position of each of *keys* in the array, and whether it is there; the array must not be empty."""
-        wanted = keys_array(keys)
-        at = np.searchsorted(self._keys, wanted)
-        at[at == len(self._keys)] = 0
-        return at, self._keys[at] == wanted
+        sought = keys_array(keys)
+        positions = np.searchsorted(self._keys, sought)
+        positions[positions == len(self._keys)] = 0
+        return positions, self._keys[positions] == sought
 
     def _position(self, key: bytes) -> int | None:
         if key > self._last:
             return None
-        wanted = np.frombuffer(key, dtype=KEY_DTYPE)
-        at = int(self._keys.searchsorted(wanted)[0])
-        return at if at < len(self._keys) and self._keys[at : at + 1] == wanted else None
+        sought = np.frombuffer(key, dtype=KEY_DTYPE)
+        position = int(self._keys.searchsorted(sought)[0])
+        return position if position < len(self._keys) and self._keys[position : position + 1] == sought else None
 
     def _merge(self) -> None:
         keys = keys_array(list(self._recent))

@@ -45,8 +45,8 @@ async def list_scope(sidecar: VectorIndex, scope_id: ScopeId, size: int) -> Asyn
     where, cursor = Filter(scope_ids=frozenset({scope_id})), None
     while True:
         page = await asyncio.to_thread(sidecar.list_page, where, LISTED_OF_SCOPE, cursor, False)
-        for at in range(0, len(page.memory_ids), size):
-            yield page.memory_ids[at : at + size]
+        for offset in range(0, len(page.memory_ids), size):
+            yield page.memory_ids[offset : offset + size]
         cursor = page.next_cursor
         if cursor is None:
             return

@@ -95,16 +95,16 @@ class MetadataTable:
             ValueError: the arrays are inconsistent.
             KeyError: one is missing.
         """
-        made = cls()
-        made.columns = {name: GrowableArray(dtype, columns[name]) for name, dtype in COLUMNS.items()}
-        made.interned = {name: Interner(strings[name]) for name in INTERNED}
-        made.tag_codes = GrowableArray(np.int32, tag_codes)
-        count = len(made.columns["key"])
-        made._alive = GrowableArray(np.bool_, np.ones(count, np.bool_))
-        made._check()
-        made._slots = IdMap.of(made.column("key"))
-        made._index(0)
-        return made
+        table = cls()
+        table.columns = {name: GrowableArray(dtype, columns[name]) for name, dtype in COLUMNS.items()}
+        table.interned = {name: Interner(strings[name]) for name in INTERNED}
+        table.tag_codes = GrowableArray(np.int32, tag_codes)
+        count = len(table.columns["key"])
+        table._alive = GrowableArray(np.bool_, np.ones(count, np.bool_))
+        table._check()
+        table._slots = IdMap.of(table.column("key"))
+        table._index(0)
+        return table
 
     def __len__(self) -> int:
         return len(self._alive)
@@ -221,9 +221,9 @@ class MetadataTable:
     def _in_conversation(self, slot: int) -> Slots:
         """Return the live slots of the conversation of *slot*, in its scope and of its source; none if it has no conversation."""
         conversation, scopes, sources = (self.column(name) for name in _CONVERSATION)
-        said = self._said.find(int(conversation[slot]) if conversation[slot] >= 0 else None)
-        is_same = (scopes[said] == scopes[slot]) & (sources[said] == sources[slot])
-        living: Slots = said[self._alive.values[said] & is_same]
+        members = self._said.find(int(conversation[slot]) if conversation[slot] >= 0 else None)
+        is_same = (scopes[members] == scopes[slot]) & (sources[members] == sources[slot])
+        living: Slots = members[self._alive.values[members] & is_same]
         return living
 
     def find_turns(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> tuple[Slots, Slots]:
@@ -261,8 +261,8 @@ class MetadataTable:
             return ids[other] if named.get(other) == named[place] else None
 
         return {
-            ids[place]: Neighbours(beside(place, place - 1), beside(place, place + 1), str(named[place]))
-            for place in places.tolist()
+            ids[index]: Neighbours(beside(index, index - 1), beside(index, index + 1), str(named[index]))
+            for index in places.tolist()
         }
 
     def _beside(self, asked: Slots, slots: Slots) -> Slots:
@@ -270,17 +270,17 @@ class MetadataTable:
 
         Why not sort: sorting a million turns takes forty times as long as scanning them.
         """
-        times, wanted = self.column("occurred_ms")[slots], np.zeros(len(slots), np.bool_)
+        times, selected = self.column("occurred_ms")[slots], np.zeros(len(slots), np.bool_)
         codes = [self.column(name)[slots] for name in _CONVERSATION]
         for slot in asked.tolist():
             same = np.ones(len(slots), np.bool_)
             for name, column in zip(_CONVERSATION, codes, strict=True):
                 same &= column == self.column(name)[slot]
-            at, turns = self.column("occurred_ms")[slot], times[same]
-            first = turns.max(initial=np.iinfo(np.int64).min, where=turns < at)
-            last = turns.min(initial=np.iinfo(np.int64).max, where=turns > at)
-            wanted |= same & (times >= first) & (times <= last)
-        return slots[wanted]
+            occurred, turns = self.column("occurred_ms")[slot], times[same]
+            first = turns.max(initial=np.iinfo(np.int64).min, where=turns < occurred)
+            last = turns.min(initial=np.iinfo(np.int64).max, where=turns > occurred)
+            selected |= same & (times >= first) & (times <= last)
+        return slots[selected]
 
     def _number_conversations(self, slots: Slots) -> NDArray[np.int64]:
         """Return a conversation number for each of *slots*, which are grouped by conversation."""
@@ -320,15 +320,15 @@ class MetadataTable:
         """Return the slots of memories; unknown ids are omitted."""
         keys = {memory_id: key for memory_id in memory_ids if (key := to_key(memory_id)) is not None}
         if len(keys) <= FEW_IDS:
-            return {one: slot for one, key in keys.items() if (slot := self.find_key(key)) is not None}
+            return {memory_id: slot for memory_id, key in keys.items() if (slot := self.find_key(key)) is not None}
         slots = self.find_all(list(keys.values())).tolist()
-        return {one: slot for one, slot in zip(keys, slots, strict=True) if slot >= 0}
+        return {memory_id: slot for memory_id, slot in zip(keys, slots, strict=True) if slot >= 0}
 
     def find_all(self, keys: Sequence[bytes]) -> Slots:
         """Return the slot of the memory with each key, -1 if it is unknown."""
         slots = self._slots.find_all(keys)
-        known = np.flatnonzero(slots >= 0)
-        slots[known[~self._alive.values[slots[known]]]] = -1
+        present = np.flatnonzero(slots >= 0)
+        slots[present[~self._alive.values[slots[present]]]] = -1
         return slots
 
     def _kill(self, slot: int) -> None:
@@ -343,8 +343,8 @@ class MetadataTable:
         counts, codes = self.tags_of(slots)
         self._tagged.fill(codes, np.repeat(slots, counts))
         conversations = self.column("conversation")[first:]
-        said = np.flatnonzero(conversations >= 0)
-        self._said.fill(conversations[said], slots[said])
+        in_conversation = np.flatnonzero(conversations >= 0)
+        self._said.fill(conversations[in_conversation], slots[in_conversation])
         scopes, numbers = np.unique(self.column("scope")[first:], return_counts=True)
         self._live_by_scope.update(dict(zip(scopes.tolist(), numbers.tolist(), strict=True)))
         self._in_time.between(self.column("occurred_ms"), 0, 0)
@@ -367,15 +367,15 @@ class MetadataTable:
 
 def marks(several: Iterable[Slots], count: int) -> Mask:
     """Return a mask of length *count* with the slots of all of *several* set."""
-    made = np.zeros(count, np.bool_)
+    mask = np.zeros(count, np.bool_)
     for slots in several:
-        made[slots] = True
-    return made
+        mask[slots] = True
+    return mask
 
 
 def _split(keys: Keys) -> list[bytes]:
     raw, width = keys.tobytes(), KEY_DTYPE.itemsize
-    return [raw[at : at + width] for at in range(0, len(raw), width)]
+    return [raw[offset : offset + width] for offset in range(0, len(raw), width)]
 
 
 def _folded(text: str | None) -> str | None:

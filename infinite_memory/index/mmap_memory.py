@@ -57,7 +57,7 @@ def enforce_rss_limit(bound: int, arrays: Iterable[Mapped]) -> None:
     held = sorted(arrays, key=lambda array: array.given_back_at)
     if sum(array.rows.nbytes for array in held) * SMALL_SHARE <= bound:
         return
-    for one in held:
+    for mapped in held:
         if resident_bytes() <= bound:
             return
-        one.release_pages()
+        mapped.release_pages()

@@ -83,14 +83,14 @@ def first_in_order(
         same = np.flatnonzero(times == after.occurred_ms)
         beyond[same] = keys[slots[same]] < mark if newest_first else keys[slots[same]] > mark
         slots, times = slots[beyond], times[beyond]
-    more = len(slots) > limit
-    if more and limit > 0:
+    has_more = len(slots) > limit
+    if has_more and limit > 0:
         # Partition first: sorting a hundred thousand keys to return fifty would dominate the call.
         bound = np.partition(times, -limit if newest_first else limit - 1)[-limit if newest_first else limit - 1]
         near = times >= bound if newest_first else times <= bound
         slots, times = slots[near], times[near]
     order = np.lexsort((keys[slots], times))
-    return slots[order[::-1] if newest_first else order][: max(limit, 0)], more
+    return slots[order[::-1] if newest_first else order][: max(limit, 0)], has_more
 
 
 def weigh(
@@ -98,7 +98,7 @@ def weigh(
 ) -> NDArray[np.float64]:
     """Vectorised `ImportanceDecay.weight`; NaN means no importance."""
     age_days = np.maximum(0.0, milliseconds(decay.now) - created_ms) / DAY_MS
-    given = np.where(np.isnan(importance), decay.unset, np.minimum(1.0, importance / decay.full))
+    relative = np.where(np.isnan(importance), decay.unset, np.minimum(1.0, importance / decay.full))
     lasting = decay.lasting_share
-    weights: NDArray[np.float64] = given * (lasting + (1 - lasting) * np.exp2(-age_days / decay.half_life_days))
+    weights: NDArray[np.float64] = relative * (lasting + (1 - lasting) * np.exp2(-age_days / decay.half_life_days))
     return weights

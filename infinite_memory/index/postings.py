@@ -55,25 +55,25 @@ class TimeOrder:
         Args:
             times: The times of all slots, which only grow by appending.
         """
-        known = len(self._slots)
-        if len(times) - known > max(MERGE_AT_LEAST, known // 32):
+        merged = len(self._slots)
+        if len(times) - merged > max(MERGE_AT_LEAST, merged // 32):
             self._merge(times)
-            known = len(times)
+            merged = len(times)
         first = 0 if start is None else int(np.searchsorted(self._times, start))
-        last = known if end is None else int(np.searchsorted(self._times, end))
-        if (last - first) * 8 > known + MERGE_AT_LEAST:
+        last = merged if end is None else int(np.searchsorted(self._times, end))
+        if (last - first) * 8 > merged + MERGE_AT_LEAST:
             return None
-        late = times[known:]
+        late = times[merged:]
         fresh = np.ones(len(late), np.bool_)
         if start is not None:
             fresh &= late >= start
         if end is not None:
             fresh &= late < end
-        return np.concatenate((np.sort(self._slots[first:last]), np.flatnonzero(fresh) + known)).astype(np.int64)
+        return np.concatenate((np.sort(self._slots[first:last]), np.flatnonzero(fresh) + merged)).astype(np.int64)
 
     def _merge(self, times: NDArray[np.int64]) -> None:
-        known = len(self._slots)
-        order = np.argsort(times[known:], kind="stable")
-        late, slots = times[known:][order], (order + known).astype(np.int32)
+        merged = len(self._slots)
+        order = np.argsort(times[merged:], kind="stable")
+        late, slots = times[merged:][order], (order + merged).astype(np.int32)
         places = np.searchsorted(self._times, late, side="right")
         self._times, self._slots = np.insert(self._times, places, late), np.insert(self._slots, places, slots)

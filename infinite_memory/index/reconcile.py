@@ -52,22 +52,22 @@ async def compare(
     Raises:
         StoreError: the store cannot be read.
     """
-    known = await asyncio.to_thread(lambda: _merged(sidecar.iter_revisions()))
+    indexed = await asyncio.to_thread(lambda: _merged(sidecar.iter_revisions()))
     missing: dict[MemoryId, ScopeId] = {}
     asked: dict[MemoryId, int] = {}
     stale: dict[MemoryId, ScopeId] = {}
     async for version in store.versions():
-        revision = known.pop(version.memory_id, None)
-        wanted = _NEVER if version.revision == UNKNOWN_REVISION and revision is not None else max(version.revision, 1)
-        if wanted <= asked.get(version.memory_id, 0):
+        revision = indexed.pop(version.memory_id, None)
+        required = _NEVER if version.revision == UNKNOWN_REVISION and revision is not None else max(version.revision, 1)
+        if required <= asked.get(version.memory_id, 0):
             continue  # a scope is being merged: the memory is in both, and newer in its new scope
-        if revision is not None and revision < wanted:
-            stale[version.memory_id], asked[version.memory_id] = version.scope_id, wanted
+        if revision is not None and revision < required:
+            stale[version.memory_id], asked[version.memory_id] = version.scope_id, required
         elif revision is None and (memory_id := version.memory_id) in stale:
-            stale[memory_id], asked[memory_id] = version.scope_id, wanted
+            stale[memory_id], asked[memory_id] = version.scope_id, required
         elif revision is None:
-            missing[version.memory_id], asked[version.memory_id] = version.scope_id, wanted
-    behind = await _settle(sidecar, asked, known, settle_s)
+            missing[version.memory_id], asked[version.memory_id] = version.scope_id, required
+    behind = await _settle(sidecar, asked, indexed, settle_s)
     missing = {memory_id: scope for memory_id, scope in missing.items() if memory_id in behind}
     stale = {memory_id: scope for memory_id, scope in stale.items() if memory_id in behind}
     for batch in _batches(missing | stale):
@@ -77,7 +77,7 @@ async def compare(
         missing = {memory_id: scope for memory_id, scope in missing.items() if memory_id not in unreadable}
         stale = {memory_id: scope for memory_id, scope in stale.items() if memory_id not in unreadable}
     surplus = 0
-    for batch in _batches(dict(await call(sidecar, lambda: sidecar.locate(known)))):
+    for batch in _batches(dict(await call(sidecar, lambda: sidecar.locate(indexed)))):
         # Unknown to the store when it was read, unless written since then.
         gone = batch.keys() - (await store.fetch(batch, latest=True)).keys()
         await remove(gone)
@@ -93,19 +93,19 @@ async def _settle(
     while True:
         if behind:
             revisions = await call(sidecar, partial(sidecar.get_revisions, list(behind)))
-            behind = {one for one in behind if revisions.get(one, 0) < asked[one]}
+            behind = {memory_id for memory_id in behind if revisions.get(memory_id, 0) < asked[memory_id]}
         if surplus and settle_s:
             surplus = list(await call(sidecar, partial(sidecar.locate, surplus)))
         remaining_s = until - time.monotonic()
-        if remaining_s <= 0 or not (surplus or any(asked[one] != _NEVER for one in behind)):
+        if remaining_s <= 0 or not (surplus or any(asked[memory_id] != _NEVER for memory_id in behind)):
             return behind
         await asyncio.sleep(min(SETTLE_AGAIN_S, remaining_s))
 
 
 def _batches(located: Located) -> Iterable[dict[MemoryId, ScopeId]]:
     listed = list(located.items())
-    for at in range(0, len(listed), BATCH):
-        yield dict(listed[at : at + BATCH])
+    for offset in range(0, len(listed), BATCH):
+        yield dict(listed[offset : offset + BATCH])
 
 
 def _merged(pages: Iterable[Mapping[MemoryId, int]]) -> dict[MemoryId, int]:
@@ -117,11 +117,11 @@ def _merged(pages: Iterable[Mapping[MemoryId, int]]) -> dict[MemoryId, int]:
 
 def find_differences(index: TextIndex | VectorIndex, sidecar: VectorIndex) -> tuple[set[MemoryId], list[MemoryId]]:
     """Return the ids that only *index* has, and those that it lacks or has at an older revision than *sidecar*, by ascending id."""
-    entered, known = _each(index.iter_revisions()), _each(sidecar.iter_revisions())
+    entered, theirs = _each(index.iter_revisions()), _each(sidecar.iter_revisions())
     surplus: set[MemoryId] = set()
     missing: list[MemoryId] = []
     ours = next(entered, None)  # read first: concurrent writes count as missing, which is harmless
-    for memory_id, revision in known:
+    for memory_id, revision in theirs:
         while ours is not None and ours[0] < memory_id:
             surplus.add(ours[0])
             ours = next(entered, None)

@@ -286,8 +286,8 @@ class SecondSpace:
         surplus, missing = await asyncio.to_thread(find_differences, index, sidecar)
         located = await call(sidecar, lambda: sidecar.locate(surplus))
         index.remove(surplus - located.keys())
-        for at in range(0, len(missing), BATCH):
-            await self._read_again(index, sidecar, missing[at : at + BATCH])
+        for offset in range(0, len(missing), BATCH):
+            await self._read_again(index, sidecar, missing[offset : offset + BATCH])
         log.info("the second space is level: %d memories", len(missing), extra={"event": "second_space_level"})
 
     async def _read_again(self, index: VectorIndex, sidecar: VectorIndex, wanted: Sequence[MemoryId]) -> None:
@@ -298,15 +298,15 @@ class SecondSpace:
             StoreError: the store cannot be read.
         """
         located = await call(sidecar, lambda: sidecar.locate(wanted))
-        found = await self._store.fetch(located, latest=True)
-        memories = list(found.values())
+        by_id = await self._store.fetch(located, latest=True)
+        memories = list(by_id.values())
         texts = [embedded_text(memory) for memory in memories]
         await self._first.ready()  # needed to detect what it can read
         foreign = await self._first.find_foreign(texts)
-        made = await self.embeddings.embed_memories(texts, Priority.BACKGROUND)
-        await self._enter(index, memories, foreign, made)
+        embeddings = await self.embeddings.embed_memories(texts, Priority.BACKGROUND)
+        await self._enter(index, memories, foreign, embeddings)
         located = await call(sidecar, lambda: sidecar.locate(wanted))
-        index.remove([one for one in wanted if one not in found or one not in located])
+        index.remove([memory_id for memory_id in wanted if memory_id not in by_id or memory_id not in located])
 
 
 async def _no_sidecar() -> VectorIndex:

@@ -194,10 +194,10 @@ class TextSync:
         if surplus := surplus - located.keys():  # some may be hard-forgotten
             index.remove(surplus)
             self.purge_soon()
-        for at in range(0, len(missing), BATCH):
-            batch = [one for one in missing[at : at + BATCH] if one in located]
-            found = await self._store.fetch({one: located[one] for one in batch}, latest=True)
-            await self._enter(index, sidecar, [found[one] for one in batch if one in found])
+        for offset in range(0, len(missing), BATCH):
+            batch = [memory_id for memory_id in missing[offset : offset + BATCH] if memory_id in located]
+            by_id = await self._store.fetch({memory_id: located[memory_id] for memory_id in batch}, latest=True)
+            await self._enter(index, sidecar, [by_id[memory_id] for memory_id in batch if memory_id in by_id])
             if index.buffered >= BULK_ROWS:
                 await asyncio.to_thread(index.flush)
 
@@ -256,32 +256,32 @@ class TextSync:
             self._waiting_since = time.monotonic()
 
     async def _enter(self, index: TextIndex, sidecar: VectorIndex, memories: Sequence[MemoryRecord]) -> None:
-        revisions = await call(sidecar, lambda: sidecar.get_revisions([one.memory_id for one in memories]))
-        current = [one for one in memories if revisions.get(one.memory_id) == one.revision]
-        texts = {one.memory_id: one.text for one in current}
-        talks = [one.memory_id for one in current if one.conversation_id is not None]
+        revisions = await call(sidecar, lambda: sidecar.get_revisions([memory.memory_id for memory in memories]))
+        current = [memory for memory in memories if revisions.get(memory.memory_id) == memory.revision]
+        texts = {memory.memory_id: memory.text for memory in current}
+        talks = [memory.memory_id for memory in current if memory.conversation_id is not None]
         neighbours = await call(sidecar, lambda: sidecar.neighbours(talks)) if talks else {}
         before = {
             memory_id: both.before
             for memory_id, both in neighbours.items()
             if both.before is not None and is_short(texts[memory_id])
         }
-        absent = {one for one in before.values() if one is not None and one not in texts}
+        absent = {memory_id for memory_id in before.values() if memory_id is not None and memory_id not in texts}
         if absent:
-            found = await self._store.fetch(await call(sidecar, lambda: sidecar.locate(absent)))
-            texts |= {memory_id: memory.text for memory_id, memory in found.items()}
+            absent_memories = await self._store.fetch(await call(sidecar, lambda: sidecar.locate(absent)))
+            texts |= {memory_id: memory.text for memory_id, memory in absent_memories.items()}
         rows = []
         for memory in current:
-            said = texts.get(before.get(memory.memory_id) or MemoryId(""), "")
+            prior = texts.get(before.get(memory.memory_id) or MemoryId(""), "")
             rows.append(
-                TextRow(IndexRow.of(memory), memory.text, memory.title, memory.tags, said if is_short(said) else "")
+                TextRow(IndexRow.of(memory), memory.text, memory.title, memory.tags, prior if is_short(prior) else "")
             )
         if len(rows) <= FEW_ROWS and sum(len(row.text) for row in rows) <= FEW_CHARS:
             index.upsert(rows)
         else:
             await asyncio.to_thread(lambda: index.upsert(rows))
-        revisions = await call(sidecar, lambda: sidecar.get_revisions([one.memory_id for one in current]))
-        gone = [one.memory_id for one in current if revisions.get(one.memory_id, -1) < one.revision]
+        revisions = await call(sidecar, lambda: sidecar.get_revisions([memory.memory_id for memory in current]))
+        gone = [memory.memory_id for memory in current if revisions.get(memory.memory_id, -1) < memory.revision]
         if gone:  # removed while the store was read
             index.remove(gone)
         after = {both.after for both in neighbours.values() if both.after is not None}
@@ -296,9 +296,9 @@ class TextSync:
             return
         if self._stale:
             stale, self._stale = list(self._stale)[:BATCH], set(list(self._stale)[BATCH:])
-            found = await self._store.fetch(await call(sidecar, lambda: sidecar.locate(stale)))
-            await self.on_upserted(sidecar, list(found.values()))
-            self._stale -= found.keys()
+            memories = await self._store.fetch(await call(sidecar, lambda: sidecar.locate(stale)))
+            await self.on_upserted(sidecar, list(memories.values()))
+            self._stale -= memories.keys()
         now = time.monotonic()
         if self._waiting_since is not None and now - self._waiting_since > FLUSH_S:
             await self.flush()
@@ -388,10 +388,16 @@ class TextSync:
         total, done = sum(sizes.values()), 0
         for scope_id in sizes:
             async for listed in list_scope(sidecar, scope_id, BATCH):
-                wanted = [one for one in listed if one not in self._touched]
-                found = await self._store.fetch(dict.fromkeys(wanted, scope_id))
+                untouched = [memory_id for memory_id in listed if memory_id not in self._touched]
+                by_id = await self._store.fetch(dict.fromkeys(untouched, scope_id))
                 await self._enter(
-                    index, sidecar, [found[one] for one in wanted if one in found and one not in self._touched]
+                    index,
+                    sidecar,
+                    [
+                        by_id[memory_id]
+                        for memory_id in untouched
+                        if memory_id in by_id and memory_id not in self._touched
+                    ],
                 )
                 if index.buffered >= BULK_ROWS:
                     await asyncio.to_thread(index.flush)

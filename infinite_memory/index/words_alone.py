@@ -80,11 +80,11 @@ class WordsAlone:
         await self._enter(offline, written | await self._store.locate(removed) if removed else written, removed)
 
     async def _enter(self, offline: OfflineIndex, located: Located, removed: set[MemoryId]) -> None:
-        found = await self._store.fetch(located, latest=True)
-        news = [hit for hit in found.values() if not self._words.is_current(hit.memory_id, hit.revision)]
+        memories = await self._store.fetch(located, latest=True)
+        news = [hit for hit in memories.values() if not self._words.is_current(hit.memory_id, hit.revision)]
         if news:
             await self._words.on_upserted(OfflineIndex(offline.reason, news), news)
-        if gone := [one for one in (*located, *removed) if one not in found]:
+        if gone := [memory_id for memory_id in (*located, *removed) if memory_id not in memories]:
             await self._words.removed(offline, gone)
 
 

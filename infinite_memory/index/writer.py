@@ -111,7 +111,7 @@ class IndexWriter:
         began, spared = self._writes.count, set[MemoryId]()
         yield spared
         if spared:
-            located = {one: scope_id for one, scope_id in located.items() if one not in spared}
+            located = {memory_id: scope_id for memory_id, scope_id in located.items() if memory_id not in spared}
         for some in batches(located, REMOVED_AT_ONCE):
             for memory_id in some:
                 self._early.pop(memory_id, None)
@@ -153,8 +153,8 @@ class IndexWriter:
         if (following := self.next) is not None:
             await call(following, lambda: following.remove(unreadable))
         if (index := self.current or self.partial) is not None:
-            known = await call(index, partial(index.locate, unreadable))
-            if known:
+            located = await call(index, partial(index.locate, unreadable))
+            if located:
                 await self.remove(index, unreadable)
                 self._save_policy.changed()
 
@@ -166,29 +166,29 @@ class IndexWriter:
         Raises:
             StoreError: the store cannot be read.
         """
-        wanted: dict[MemoryId, ScopeId] = {}
-        told = [change.memory_id for change in changes if change.kind is ChangeKind.WRITTEN and change.memory_id]
-        revisions = await call(index, lambda: index.get_revisions(told))
+        to_reload: dict[MemoryId, ScopeId] = {}
+        written_ids = [change.memory_id for change in changes if change.kind is ChangeKind.WRITTEN and change.memory_id]
+        revisions = await call(index, lambda: index.get_revisions(written_ids))
         removed: dict[MemoryId, set[ScopeId | None]] = {}
         for change in changes:
             if change.kind is ChangeKind.SCOPE_REMOVED and change.scope_id:
                 await self._remove_where_told(index, removed)
                 removed = {}
                 await self.remove_scope(index, change.scope_id)
-                wanted = {memory_id: scope for memory_id, scope in wanted.items() if scope != change.scope_id}
+                to_reload = {memory_id: scope for memory_id, scope in to_reload.items() if scope != change.scope_id}
             elif change.kind is ChangeKind.REMOVED and change.memory_id:
-                if wanted.get(change.memory_id) == change.scope_id:
-                    del wanted[change.memory_id]
+                if to_reload.get(change.memory_id) == change.scope_id:
+                    del to_reload[change.memory_id]
                 removed.setdefault(change.memory_id, set()).add(change.scope_id)
             elif change.memory_id and change.scope_id:
                 # Restored memories, or those moved back and forth, are reloaded: the index may have their current or an earlier state.
                 is_back = removed.pop(change.memory_id, None) is not None
                 if is_back or not self._knows(revisions, change.memory_id, change.revision):
-                    wanted[change.memory_id] = change.scope_id
+                    to_reload[change.memory_id] = change.scope_id
         await self._remove_where_told(index, removed)
-        if wanted:
-            await self.reload(index, wanted)
-        self._not_entered.discard(told)
+        if to_reload:
+            await self.reload(index, to_reload)
+        self._not_entered.discard(written_ids)
 
     async def _remove_where_told(self, index: VectorIndex, removed: Mapping[MemoryId, Set[ScopeId | None]]) -> None:
         """Remove memories that were removed from scopes, except those now in another one: they were moved."""
@@ -223,7 +223,7 @@ class IndexWriter:
         """
         began, writes_began = self.removals.count, self._writes.count
         memories = await self._store.fetch(wanted, vectors=True)
-        if absent := {one: scope_id for one, scope_id in wanted.items() if one not in memories}:
+        if absent := {memory_id: scope_id for memory_id, scope_id in wanted.items() if memory_id not in memories}:
             memories |= await self._store.fetch(absent, vectors=True, latest=True)
         for memory_id in self.removals.since(began, list(memories)):  # the version read may be older
             del memories[memory_id]

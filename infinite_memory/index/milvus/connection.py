@@ -38,12 +38,12 @@ Row = dict[str, Any]
 
 def _with_causes(exc: BaseException) -> str:
     """Return the messages of an error and its causes: if connecting fails, only the innermost one says why."""
-    said: list[str] = []
+    messages: list[str] = []
     inner: BaseException | None = exc
-    while inner is not None and len(said) < MAX_CAUSES:
-        said.append(str(inner).lower())
+    while inner is not None and len(messages) < MAX_CAUSES:
+        messages.append(str(inner).lower())
         inner = inner.__cause__ or inner.__context__
-    return "\n".join(said)
+    return "\n".join(messages)
 
 
 def _said(exc: Exception) -> str:
@@ -143,8 +143,8 @@ class Connection:
     def _translated(self, exc: Exception) -> SidecarError:
         from pymilvus.exceptions import ErrorCode
 
-        said, code = _said(exc), getattr(exc, "code", None)
-        if code == ErrorCode.COLLECTION_NOT_FOUND or "collection not found" in said.lower():
+        message, code = _said(exc), getattr(exc, "code", None)
+        if code == ErrorCode.COLLECTION_NOT_FOUND or "collection not found" in message.lower():
             return IndexUnavailableError(
                 "the index was replaced on the Milvus server, and is opened again", is_gone=True
             )
@@ -155,7 +155,7 @@ class Connection:
         if _is_silence(exc):
             self._watch.begin()
             return IndexUnavailableError(self._silence)
-        return SidecarError(f"Milvus refused a call: {said[:300]}")
+        return SidecarError(f"Milvus refused a call: {message[:300]}")
 
     @property
     def _silence(self) -> str:

@@ -83,18 +83,21 @@ class MilvusIndex:
         """Like `upsert`; blocks other writers while it runs."""
         counts, vectors = usable_vectors(rows, self.space, self.dim)
         with self._writing:
-            known = self._find(rows.memory_ids())
+            indexed = self._find(rows.memory_ids())
             is_news = np.array(
-                [_is_news(known.get(one), *brought) for one, *brought in zip(rows.memory_ids(), rows.revisions, counts, strict=True)],
+                [
+                    _is_news(indexed.get(memory_id), *brought)
+                    for memory_id, *brought in zip(rows.memory_ids(), rows.revisions, counts, strict=True)
+                ],
                 np.bool_,
-            )  # fmt: skip
+            )
             vectors, counts = vectors[np.repeat(is_news, counts)], counts[is_news]
             rows = rows.take(np.flatnonzero(is_news).tolist())
             if not len(rows):
                 return
             written = list(schema.to_rows(rows, counts.tolist(), vectors))
             self._rows.upsert(written)
-            self._delete(_surplus(known, rows.memory_ids(), counts.tolist()))
+            self._delete(_surplus(indexed, rows.memory_ids(), counts.tolist()))
             self._recent.wrote(Known.of(row) for row in written if row[schema.WINDOW] == 0)
             self._sizes = None
         self._notes.add(notes.TAG, (key for keys in rows.tag_keys for key in keys))
@@ -105,11 +108,15 @@ class MilvusIndex:
         remaining = iter(memory_ids)
         while batch := list(islice(remaining, IDS_AT_ONCE)):
             with self._writing:
-                known = self._find(batch)
+                indexed = self._find(batch)
                 self._delete(
-                    [schema.window_key(one, at) for one, was in known.items() for at in range(max(was.windows, 1))]
+                    [
+                        schema.window_key(memory_id, window)
+                        for memory_id, was in indexed.items()
+                        for window in range(max(was.windows, 1))
+                    ]
                 )
-                self._recent.removed(known)
+                self._recent.removed(indexed)
 
     def remove_scope(self, scope_id: ScopeId) -> None:
         """Remove all memories of a scope."""
@@ -149,17 +156,17 @@ class MilvusIndex:
         self._rows.check_open()
         if k <= 0:
             return []
-        wanted = vector.tolist() + [0.0] * (schema.MIN_DIM - self.dim)
+        padded = vector.tolist() + [0.0] * (schema.MIN_DIM - self.dim)
         expression = self._expression(where, _VECTORS)
         fields = [schema.MEMORY, schema.WINDOW, schema.WINDOWS, schema.OCCURRED]
         best: dict[str, Row] = {}
         limit = min(MAX_ROWS, max(MIN_HITS, 2 * k))
         while True:
             others = f" and {among(schema.MEMORY, best, is_negated=True)}" if best else ""
-            found = self._rows.search(wanted, expression + others, fields, limit)
-            for row in found:
+            rows = self._rows.search(padded, expression + others, fields, limit)
+            for row in rows:
                 best.setdefault(row[schema.MEMORY], row)
-            if len(found) < limit or _is_settled(best, k, found[-1]):
+            if len(rows) < limit or _is_settled(best, k, rows[-1]):
                 break
             limit = min(MAX_ROWS, limit * GROWTH_FACTOR)
         return [_to_hit(row) for row in sorted(best.values(), key=_rank)[:k]]
@@ -214,7 +221,7 @@ class MilvusIndex:
             self._rows.check_open()
             return counted[1]
         with ThreadPoolExecutor(COUNTERS) as pool:
-            scope_ids = [ScopeId(one) for one in self._notes.list(notes.SCOPE)]
+            scope_ids = [ScopeId(scope_id) for scope_id in self._notes.list(notes.SCOPE)]
             counts = pool.map(
                 lambda one: self._rows.count(f"{schema.MEMORIES} and {among(schema.SCOPE, [one])}"), scope_ids
             )
@@ -233,34 +240,36 @@ class MilvusIndex:
     def _find(self, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Known]:
         """Return the indexed metadata of memories, without waiting for the server's clock."""
         recent = self._recent.among(memory_ids)
-        found = {memory_id: known for memory_id, known in recent.items() if known is not None}
-        asked = [one for one in memory_ids if one not in recent and to_key(one) is not None]
+        indexed = {memory_id: entry for memory_id, entry in recent.items() if entry is not None}
+        asked = [memory_id for memory_id in memory_ids if memory_id not in recent and to_key(memory_id) is not None]
         for first in range(0, len(asked), IDS_AT_ONCE):
             ids = among(schema.KEY, asked[first : first + IDS_AT_ONCE])
             rows = self._rows.query(ids, FIELDS, eventually=True)
-            found |= {known.memory_id: known for known in map(Known.of, rows)}
+            indexed |= {entry.memory_id: entry for entry in map(Known.of, rows)}
         self._rows.check_open()
-        return found
+        return indexed
 
     def locate(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, ScopeId]:
         """Return the scopes of memories; unknown ids are omitted."""
-        return {one: known.scope_id for one, known in self._find(list(memory_ids)).items()}
+        return {memory_id: entry.scope_id for memory_id, entry in self._find(list(memory_ids)).items()}
 
     def get_revisions(self, memory_ids: Iterable[MemoryId]) -> Mapping[MemoryId, int]:
         """Return the indexed revisions of memories; unknown ids are omitted."""
-        return {one: known.revision for one, known in self._find(list(memory_ids)).items()}
+        return {memory_id: entry.revision for memory_id, entry in self._find(list(memory_ids)).items()}
 
     def neighbours(self, memory_ids: Iterable[MemoryId], max_turns: int | None = None) -> Mapping[MemoryId, Neighbours]:
         """Return the memories before and after each one in its conversation; see `VectorIndex.neighbours`."""
-        asked = {one: known for one, known in self._find(list(memory_ids)).items() if known.conversation}
+        asked = {memory_id: entry for memory_id, entry in self._find(list(memory_ids)).items() if entry.conversation}
         turns: dict[tuple[str, str, str], list[tuple[int, MemoryId]]] = defaultdict(list)
-        for known in self._said({one.conversation for one in asked.values()}, {one.scope_id for one in asked.values()}):
-            turns[known.scope_id, known.conversation, known.source].append((known.occurred_ms, known.memory_id))
+        for turn in self._said(
+            {entry.conversation for entry in asked.values()}, {entry.scope_id for entry in asked.values()}
+        ):
+            turns[turn.scope_id, turn.conversation, turn.source].append((turn.occurred_ms, turn.memory_id))
         beside: dict[MemoryId, Neighbours] = {}
         for named, conversation in turns.items():
             if max_turns is not None and len(conversation) > max_turns:
                 continue
-            ordered = [None, *(one for _, one in sorted(conversation)), None]
+            ordered = [None, *(memory_id for _, memory_id in sorted(conversation)), None]
             for before, memory_id, after in zip(ordered, ordered[1:], ordered[2:], strict=False):
                 if memory_id in asked:
                     beside[memory_id] = Neighbours(before, after, "/".join(named))
@@ -272,10 +281,10 @@ class MilvusIndex:
         if not named:
             return
         recent = self._recent.all()
-        yield from (one for one in recent.values() if one is not None and one.conversation in named)
+        yield from (entry for entry in recent.values() if entry is not None and entry.conversation in named)
         expression = f"{schema.MEMORIES} and {among(CONVERSATION, named)} and {among(schema.SCOPE, scope_ids)}"
-        found = self._rows.query(expression, FIELDS, eventually=True)
-        pages = [found] if len(found) < MAX_ROWS else self._rows.iterate(expression, FIELDS)
+        rows = self._rows.query(expression, FIELDS, eventually=True)
+        pages = [rows] if len(rows) < MAX_ROWS else self._rows.iterate(expression, FIELDS)
         yield from (Known.of(row) for page in pages for row in page if row[schema.MEMORY] not in recent)
 
     def pending(self, limit: int) -> Sequence[MemoryId]:

@@ -55,13 +55,13 @@ def first_by_time(
     if (at_most is not None and at_most <= fetched) or rows.count(expression) <= fetched:
         return sorted(rows.query(expression, fields), key=order, reverse=newest_first)[:limit]
     near, edge = _split(rows, expression, field, limit, fetched, newest_first=newest_first)
-    found = sorted(rows.query(near, fields), key=order, reverse=newest_first) if near else []
-    if len(found) >= limit or edge is None:
-        return found[:limit]
+    first_rows = sorted(rows.query(near, fields), key=order, reverse=newest_first) if near else []
+    if len(first_rows) >= limit or edge is None:
+        return first_rows[:limit]
     # More rows share this millisecond than are fetched at once.
     several: Iterable[Row] = chain.from_iterable(rows.iterate(edge, fields))
     pick = heapq.nlargest if newest_first else heapq.nsmallest
-    return [*found, *pick(limit - len(found), several, key=order)]
+    return [*first_rows, *pick(limit - len(first_rows), several, key=order)]
 
 
 def _split(
@@ -93,7 +93,10 @@ def first_by_weight(
         return []
     fields = [MEMORY, CREATED, IMPORTANCE]
     if rows.count(expression) <= fetched:
-        return [one for _, _, one in sorted(_weighed(rows.query(expression, fields), decay), reverse=True)[:limit]]
+        return [
+            memory_id
+            for _, _, memory_id in sorted(_weighed(rows.query(expression, fields), decay), reverse=True)[:limit]
+        ]
     low, high = 0.0, 1.0
     for _ in range(30):
         bound = (low + high) / 2
@@ -101,12 +104,12 @@ def first_by_weight(
         if rows.count(near) > fetched:
             low = bound
             continue
-        found = sorted(_weighed(rows.query(near, fields), decay), reverse=True)
-        if sum(weight >= bound for weight, _, _ in found) >= limit:
-            return [one for _, _, one in found[:limit]]
+        weighed = sorted(_weighed(rows.query(near, fields), decay), reverse=True)
+        if sum(weight >= bound for weight, _, _ in weighed) >= limit:
+            return [memory_id for _, _, memory_id in weighed[:limit]]
         high = bound
     every = chain.from_iterable(_weighed(page, decay) for page in rows.iterate(expression, fields))
-    return [one for _, _, one in heapq.nlargest(limit, every)]  # many rows of equal weight
+    return [memory_id for _, _, memory_id in heapq.nlargest(limit, every)]  # many rows of equal weight
 
 
 def _weighed(found: list[Row], decay: ImportanceDecay) -> Iterator[tuple[float, int, MemoryId]]:
@@ -123,9 +126,9 @@ def _at_least(weight: float, decay: ImportanceDecay) -> str:
     ends: list[float | None] = [*AGES[1:], None]
     for age, end in zip(AGES, ends, strict=True):
         share = decay.lasting_share + (1 - decay.lasting_share) * 2**-age
-        given = weight / share * (1 - 1e-9)  # margin for rounding
-        by_importance = [] if given > 1 else [f"{IMPORTANCE} >= {given * decay.full!r}"]
-        by_importance += [f"{IMPORTANCE} < {ABSENT / 2!r}"] if decay.unset >= given else []
+        minimum = weight / share * (1 - 1e-9)  # margin for rounding
+        by_importance = [] if minimum > 1 else [f"{IMPORTANCE} >= {minimum * decay.full!r}"]
+        by_importance += [f"{IMPORTANCE} < {ABSENT / 2!r}"] if decay.unset >= minimum else []
         if not by_importance:
             continue
         young = [f"{CREATED} <= {_ms_before(now, age, decay)}"] if age else []

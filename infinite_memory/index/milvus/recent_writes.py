@@ -56,8 +56,8 @@ class RecentWrites:
     def _record(self, writes: Mapping[MemoryId, Known | None]) -> None:
         now = time.monotonic()
         with self._lock:
-            for memory_id, known in writes.items():
-                self._writes[memory_id] = now, known
+            for memory_id, entry in writes.items():
+                self._writes[memory_id] = now, entry
                 self._writes.move_to_end(memory_id)
             while self._writes and next(iter(self._writes.values()))[0] < now - REMEMBERED_S:
                 self._writes.popitem(last=False)

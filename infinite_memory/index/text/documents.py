@@ -67,7 +67,7 @@ def _to_document(row: IndexRow, passage: Passage) -> tantivy.Document:
 def ids_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> list[MemoryId]:
     """Return the ids of the memories at *places*."""
     digits = keys_at(searcher, places).tobytes().hex()
-    return [MemoryId(digits[at : at + 2 * KEY_BYTES]) for at in range(0, len(digits), 2 * KEY_BYTES)]
+    return [MemoryId(digits[offset : offset + 2 * KEY_BYTES]) for offset in range(0, len(digits), 2 * KEY_BYTES)]
 
 
 def keys_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> Keys:

@@ -68,7 +68,7 @@ class Queries:
     def _in_scopes(self, scope_ids: Set[str], sizes: Mapping[str, int]) -> Clauses:
         others = sizes.keys() - scope_ids
         # Scopes with most of the memories are selected by excluding the others: twice as fast at a million.
-        if sum(sizes[other] for other in others) * 2 > sum(sizes.values()):
+        if sum(sizes[scope_id] for scope_id in others) * 2 > sum(sizes.values()):
             return [(_MUST, self._among("scope", scope_ids))]
         return [(_MUST_NOT, self._among("scope", others))] if others else []
 
@@ -83,7 +83,7 @@ class Queries:
     def _among(self, field: str, values: Iterable[str]) -> tantivy.Query:
         listed = sorted(values)
         if len(listed) == 1 or (field == Field.ID and len(listed) <= FEW_IDS):  # walks their posting lists
-            terms = [_Query.term_query(self._schema, field, one, "basic") for one in listed]
+            terms = [_Query.term_query(self._schema, field, value, "basic") for value in listed]
             either = terms[0] if len(terms) == 1 else _Query.boolean_query([(_SHOULD, term) for term in terms])
             return _Query.const_score_query(either, 0.0)
         return _Query.const_score_query(_Query.term_set_query(self._schema, field, listed), 0.0)

@@ -76,16 +76,16 @@ class QueryParser:
 
     def _lookalikes(self, word: str, asked: set[str]) -> list[tuple[QueryTerm, str]]:
         """Return the terms that *word* may be a misspelling of, each with the word as written."""
-        found: dict[str, tuple[QueryTerm, str]] = {}
+        matches: dict[str, tuple[QueryTerm, str]] = {}
         for near, distance in self._vocabulary().nearest(word, is_known=self._counts.has):
             for stem in stem_words([near]):
                 frequency = self._counts.frequency(stem)
-                if frequency and stem not in found and stem not in asked:
-                    found[stem] = (
+                if frequency and stem not in matches and stem not in asked:
+                    matches[stem] = (
                         QueryTerm(stem, inverse_document_frequency(frequency, self._counts.total), LOOKALIKE[distance]),
                         near,
                     )
-        return list(found.values())
+        return list(matches.values())
 
     def _phrases(self, question: str, words: Sequence[str], corrected: Mapping[str, str]) -> list[Phrase]:
         """Return the phrases of *question* to match exactly."""
@@ -93,11 +93,11 @@ class QueryParser:
             Phrase(tuple(cut), QUOTE_WEIGHT) for quoted in _QUOTED.findall(question) if (cut := tokenize(quoted))
         ]
         for code in find_codes(question)[:MAX_PHRASES]:
-            known, parts = corrected.get(code, code), tuple(tokenize(corrected.get(code, code)))
-            parts = parts[1:] if len(parts) > 1 and parts[0] == known else parts
-            if parts and self._counts.frequency(known, "words") <= max(5, COMMON_SHARE * self._counts.total):
-                weight = CODE_WEIGHT if known == code else CODE_WEIGHT * LOOKALIKE[1]
-                phrases += [Phrase(parts, weight), Phrase((known,), weight)]
+            intended, parts = corrected.get(code, code), tuple(tokenize(corrected.get(code, code)))
+            parts = parts[1:] if len(parts) > 1 and parts[0] == intended else parts
+            if parts and self._counts.frequency(intended, "words") <= max(5, COMMON_SHARE * self._counts.total):
+                weight = CODE_WEIGHT if intended == code else CODE_WEIGHT * LOOKALIKE[1]
+                phrases += [Phrase(parts, weight), Phrase((intended,), weight)]
         if 1 <= len(words) <= WHOLE_WORDS:
             weight = WHOLE_WEIGHT if len(words) > 1 else WHOLE_WEIGHT / 2
             if corrected:

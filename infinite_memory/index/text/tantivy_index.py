@@ -156,12 +156,12 @@ class TantivyText:
     def count(self, where: Filter | None = None) -> int:
         """Count the indexed memories, or those that match *where*."""
         with self._lock:
-            searcher, hidden, known = self._searcher, self._hidden(), self._buffer.memories()
+            searcher, hidden, buffered = self._searcher, self._hidden(), self._buffer.memories()
         if where is None:
-            return self._count(searcher, self._queries.visible(hidden)) + len(known)
+            return self._count(searcher, self._queries.visible(hidden)) + len(buffered)
         conditions = to_conditions(where, self._archived)
         passes = to_predicate(conditions)
-        recent = sum(passes(one.row) for one in known)
+        recent = sum(passes(memory.row) for memory in buffered)
         narrow = self._narrow(conditions, hidden)
         return self._count(searcher, narrow) + recent
 
@@ -169,8 +169,8 @@ class TantivyText:
         """Count the memories in the files that match *narrow*."""
         if not searcher.num_docs:
             return 0
-        found = searcher.search(self._queries.memories(narrow), limit=1, count=True)
-        return int(found.count or 0)  # type: ignore[attr-defined]
+        result = searcher.search(self._queries.memories(narrow), limit=1, count=True)
+        return int(result.count or 0)  # type: ignore[attr-defined]
 
     def is_current(self, memory_id: MemoryId, revision: int) -> bool:
         """True if the memory is indexed at *revision* or a later one."""
@@ -180,23 +180,23 @@ class TantivyText:
             if self._buffer.has_removed(memory_id):
                 return False
             searcher, gone_scopes = self._searcher, self._buffer.removed_scopes
-        wanted = [(_MUST, _Query.term_query(self._schema, "id", memory_id, "basic"))]
+        clauses = [(_MUST, _Query.term_query(self._schema, "id", memory_id, "basic"))]
         if gone_scopes:
-            wanted.append((_MUST_NOT, _Query.term_set_query(self._schema, "scope", gone_scopes)))
-        places = [at for _, at in searcher.search(_Query.boolean_query(wanted), limit=1, count=False).hits]
-        [found] = searcher.fast_field_values("revision", places) if places else [-1]
-        return int(found or 0) >= revision
+            clauses.append((_MUST_NOT, _Query.term_set_query(self._schema, "scope", gone_scopes)))
+        places = [address for _, address in searcher.search(_Query.boolean_query(clauses), limit=1, count=False).hits]
+        [indexed_revision] = searcher.fast_field_values("revision", places) if places else [-1]
+        return int(indexed_revision or 0) >= revision
 
     def iter_revisions(self) -> Iterator[Mapping[MemoryId, int]]:
         """Yield the indexed revision of every memory, by ascending id."""
         with self._lock:
             searcher, hidden = self._searcher, self._hidden()
-            recent = {bytes.fromhex(one.row.memory_id): one.row.revision for one in self._buffer.memories()}
+            recent = {bytes.fromhex(memory.row.memory_id): memory.row.revision for memory in self._buffer.memories()}
         visible = self._queries.memories(self._queries.visible(hidden))
         keys, numbers = [keys_array(list(recent))], [np.array(list(recent.values()), np.int64)]
         for first in range(0, self._count(searcher, self._queries.visible(hidden)), PAGE):
             hits = searcher.search(visible, limit=PAGE, offset=first, count=False).hits
-            places = [at for _, at in hits]
+            places = [address for _, address in hits]
             keys.append(keys_at(searcher, places))
             numbers.append(np.array(searcher.fast_field_values("revision", places), np.int64))
         yield from in_id_order(np.concatenate(keys), np.concatenate(numbers))
@@ -211,22 +211,24 @@ class TantivyText:
             with self._lock:
                 return WordCounts(self._counted_passages() + self._buffer.passages, self._frequency_now)
         with self._lock:
-            searcher, hidden, known = self._searcher, self._hidden(), self._buffer.memories()
+            searcher, hidden, buffered = self._searcher, self._hidden(), self._buffer.memories()
         conditions = to_conditions(seen, self._archived)
         passes = to_predicate(conditions)
-        recent = [passage for made in known if passes(made.row) for passage in made.passages]
+        recent = [passage for memory in buffered if passes(memory.row) for passage in memory.passages]
         narrow = self._narrow(conditions, hidden)
 
         def count(query: tantivy.Query | None) -> int:
             if not searcher.num_docs:
                 return 0
             clauses = [*narrow, (_MUST, query or _Query.all_query())]
-            found = searcher.search(_Query.boolean_query(clauses), limit=1, count=True)
-            return int(found.count or 0)  # type: ignore[attr-defined]
+            result = searcher.search(_Query.boolean_query(clauses), limit=1, count=True)
+            return int(result.count or 0)  # type: ignore[attr-defined]
 
         def frequency(word: str, field: str = "stems") -> int:
             query = _Query.term_query(self._schema, field, word, "position" if field == "words" else "freq")
-            return count(query) + sum(word in (one.words if field == "words" else one.counts) for one in recent)
+            return count(query) + sum(
+                word in (passage.words if field == "words" else passage.counts) for passage in recent
+            )
 
         return WordCounts(count(None) + len(recent), frequency, is_part=True)
 
@@ -237,40 +239,42 @@ class TantivyText:
             mean, committed = self._mean_length(), searcher.num_docs
         conditions = to_conditions(where, self._archived)
         passes = to_predicate(conditions)
-        recent = [made for made in recent if passes(made.row)]
-        found = Found()
+        recent = [memory for memory in recent if passes(memory.row)]
+        results = Found()
         verbatim: dict[MemoryId, float] = {}
         if committed:
             narrow = self._narrow(conditions, hidden)
-            found = self._score(searcher, wording, narrow, k)
+            results = self._score(searcher, wording, narrow, k)
             for phrase in wording.phrases:
                 query = _Query.boolean_query([*narrow, (_MUST, self._queries.phrase(phrase))])
                 for memory_id in _best(searcher, query, k, max(k, 1))[0]:
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
-        for made in recent:
-            memory_id = made.row.memory_id
-            score, length = max((score_passage(wording, one, mean), one.length) for one in made.passages)
+        for memory in recent:
+            memory_id = memory.row.memory_id
+            score, length = max((score_passage(wording, passage, mean), passage.length) for passage in memory.passages)
             if score:
-                found.add(memory_id, score, length, len(made.passages))
+                results.add(memory_id, score, length, len(memory.passages))
             for phrase in wording.phrases:
-                if made.has(phrase):
+                if memory.has(phrase):
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
-        ids, normalized = found.ids, found.normalize(mean, wording.max_score)
+        ids, normalized = results.ids, results.normalize(mean, wording.max_score)
         order = np.lexsort((keys_array(list(map(bytes.fromhex, ids))), -normalized.scores)).tolist()
 
         def to_hits(places: Iterable[int]) -> list[TextHit]:
             scores, coverages = normalized.scores.tolist(), normalized.coverages.tolist()
-            return [TextHit(ids[at], scores[at], coverages[at], verbatim.get(ids[at], 0.0)) for at in places]
+            return [
+                TextHit(ids[index], scores[index], coverages[index], verbatim.get(ids[index], 0.0)) for index in places
+            ]
 
         first = to_hits(order[:k])
         if not verbatim:
             return first
         inside, scored = {hit.memory_id for hit in first}, set(ids)
-        rest = to_hits(at for at in order[k:] if verbatim.get(ids[at])) + [
-            TextHit(one, 0.0, 0.0, weight) for one, weight in verbatim.items() if one not in scored
+        rest = to_hits(index for index in order[k:] if verbatim.get(ids[index])) + [
+            TextHit(memory_id, 0.0, 0.0, weight) for memory_id, weight in verbatim.items() if memory_id not in scored
         ]
-        more = [hit for hit in rest if hit.memory_id not in inside]
-        return first + more[: k * len(wording.phrases)]
+        extra = [hit for hit in rest if hit.memory_id not in inside]
+        return first + extra[: k * len(wording.phrases)]
 
     def _score(self, searcher: tantivy.Searcher, wording: ParsedTextQuery, narrow: Clauses, k: int) -> Found:
         """Score the memories in the files, at least the best *k*: BM25 by tantivy, with our term rarities."""
@@ -285,7 +289,7 @@ class TantivyText:
             return Found()
         query = _Query.boolean_query([*narrow, (_MUST, _Query.boolean_query(shoulds))])
         ids, hits = _best(searcher, query, k, max(CANDIDATES, k))
-        places = [at for _, at in hits]
+        places = [address for _, address in hits]
         lengths, passages = (  # never None: every document has both
             cast("list[int]", searcher.fast_field_values(name, places)) for name in ("length", "passages")
         )
@@ -341,8 +345,8 @@ class TantivyText:
                 yield word
             for speaker, _ in self._searcher.terms_with_prefix("speaker", ""):
                 yield from tokenize(speaker)
-        for made in self._buffer.memories():
-            yield from _vocabulary_words(made)
+        for memory in self._buffer.memories():
+            yield from _vocabulary_words(memory)
 
 
 def _make_passages(row: TextRow) -> list[Passage]:
@@ -350,12 +354,12 @@ def _make_passages(row: TextRow) -> list[Passage]:
     of_row = row.row
     about = words_about(occurred_at=of_row.occurred_at, speaker=of_row.speaker, title=row.title, tags=row.tags)
     head, tail = stem_words(about), stem_words(content_words(tokenize(row.before)))
-    made: list[Passage] = []
+    results: list[Passage] = []
     for words in passages(tokenize(row.text)):
-        most = MAX_REPEATED if made else None
+        most = MAX_REPEATED if results else None
         stems = [*head[:most], *stem_words(content_words(words)), *tail[:most]]
-        made.append(Passage(stems, Counter(stems), words))
-    return made
+        results.append(Passage(stems, Counter(stems), words))
+    return results
 
 
 def _write(index: tantivy.Index, changes: BufferedChanges) -> None:
@@ -382,7 +386,7 @@ def _best(searcher: tantivy.Searcher, query: tantivy.Query, k: int, limit: int) 
     """Return the best passage of at least *k* memories, if there are that many, by descending score; reads *limit* passages first."""
     while True:
         hits = searcher.search(query, limit=limit, count=False).hits
-        ids = ids_at(searcher, [at for _, at in hits])
+        ids = ids_at(searcher, [address for _, address in hits])
         if (several := len(set(ids))) >= k or len(hits) < limit:
             if several == len(ids):  # the usual case: one passage each
                 return ids, hits
@@ -395,4 +399,4 @@ def _best(searcher: tantivy.Searcher, query: tantivy.Query, k: int, limit: int) 
 
 def _vocabulary_words(made: BufferedMemory) -> list[str]:
     speaker = made.row.speaker
-    return [*chain.from_iterable(one.words for one in made.passages), *(tokenize(speaker) if speaker else ())]
+    return [*chain.from_iterable(passage.words for passage in made.passages), *(tokenize(speaker) if speaker else ())]

@@ -31,9 +31,10 @@ class Passage:
 
     def has(self, phrase: Phrase) -> bool:
         """True if the words of *phrase* are consecutive in the text."""
-        wanted, first = list(phrase.words), phrase.words[0]
+        words, first = list(phrase.words), phrase.words[0]
         return first in self.words and any(
-            word == first and list(self.words[at : at + len(wanted)]) == wanted for at, word in enumerate(self.words)
+            word == first and list(self.words[offset : offset + len(words)]) == words
+            for offset, word in enumerate(self.words)
         )
 
 
@@ -121,7 +122,7 @@ class WriteBuffer:
 
     def remove_scope(self, scope_id: ScopeId) -> None:
         """Remove all memories of a scope, here and at the next flush from the files."""
-        for memory_id in [one for one, memory in self._memories.items() if memory.row.scope_id == scope_id]:
+        for memory_id in [memory_id for memory_id, memory in self._memories.items() if memory.row.scope_id == scope_id]:
             self._drop(memory_id)
         self._removed_scopes[scope_id] = object()
 

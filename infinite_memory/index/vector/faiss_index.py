@@ -209,10 +209,10 @@ class FaissIndex:
         with self._lock:
             metadata, passing = self._metadata, self._filter(where).slots()
         keys, times = metadata.column("key"), metadata.column("occurred_ms")
-        slots, more = first_in_order(passing, times, keys, limit, after=after, newest_first=newest_first)
+        slots, has_more = first_in_order(passing, times, keys, limit, after=after, newest_first=newest_first)
         memory_ids = to_ids(keys[slots])
-        following = cursor if more else None
-        if more and memory_ids:
+        following = cursor if has_more else None
+        if has_more and memory_ids:
             following = Cursor(newest_first, int(times[slots[-1]]), bytes.fromhex(memory_ids[-1])).format()
         return Page(tuple(memory_ids), len(passing), following)
 

@@ -74,9 +74,9 @@ def read_header(folder: Path, number: int, database: str, space: str, dim: int) 
         header = Header(body["database"], body["space"], body["dim"], body["count"], body["vector_count"], token)
         if body["generation"] != number:
             raise SidecarDamagedError(f"{folder.name} was generation {body['generation']} when it was written")
-        for what, saved, expected in (("database", header.database, database), ("vector space", header.space, space)):
+        for kind, saved, expected in (("database", header.database, database), ("vector space", header.space, space)):
             if saved != expected:
-                raise SidecarDamagedError(f"{folder.name} belongs to the {what} {saved!r}, not {expected!r}")
+                raise SidecarDamagedError(f"{folder.name} belongs to the {kind} {saved!r}, not {expected!r}")
         if header.dim != dim:
             raise SidecarDamagedError(f"{folder.name} has vectors of {header.dim} dimensions, not {dim}")
         return header, check_files(folder, body["files"])

@@ -100,8 +100,8 @@ class _Search:
         if coarse is None or pool_size(count) * ALL_SHARE > len(self._table.slots):
             return self._exact(0, count)
         near, scores = self._coarsely(coarse, count)
-        beyond, more = self._exact(coarse.count, count)
-        return _ordered(np.concatenate((near, beyond)), np.concatenate((_rounded(scores), more)), count)
+        beyond, beyond_scores = self._exact(coarse.count, count)
+        return _ordered(np.concatenate((near, beyond)), np.concatenate((_rounded(scores), beyond_scores)), count)
 
     def _few_rows(self) -> Slots | None:
         """Return the allowed rows if they are listed and few, so that no other row has to be read."""

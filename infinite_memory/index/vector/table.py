@@ -58,17 +58,17 @@ class Segment:
 
     def append(self, vectors: Vectors | Codes) -> int:
         """Append as many rows as fit, and return their number."""
-        taken = 0 if self.mapped is not None else min(SEGMENT_ROWS - self.count, len(vectors))
-        if taken <= 0:
+        fitting = 0 if self.mapped is not None else min(SEGMENT_ROWS - self.count, len(vectors))
+        if fitting <= 0:
             return 0
-        end = self.count + taken
+        end = self.count + fitting
         if end > len(self.codes):
             larger = np.empty((min(SEGMENT_ROWS, max(end, 256, 2 * len(self.codes))), self.codes.shape[1]), np.float16)
             larger[: self.count] = self.rows
             self.codes = larger
-        self.codes[self.count : end] = vectors[:taken]
+        self.codes[self.count : end] = vectors[:fitting]
         self.count = end
-        return taken
+        return fitting
 
     def map_instead(self, saved: Saved, count: int) -> None:
         """Map the file of these rows instead of keeping them in memory, if the segment is full; readers keep their arrays."""
@@ -106,10 +106,10 @@ class VectorTable:
         """
         done = 0
         while done < len(vectors):
-            if not self.segments or not (taken := self.segments[-1].append(vectors[done:])):
+            if not self.segments or not (appended := self.segments[-1].append(vectors[done:])):
                 self.segments.append(Segment(np.empty((0, self.dim), np.float16)))
                 continue
-            done += taken
+            done += appended
         self._slots.extend(slots)
         self._windows.extend(windows)
 
