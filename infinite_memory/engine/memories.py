@@ -249,11 +249,9 @@ class Memories:
         The id of a memory that moved to another scope counts as taken.
         """
         memories = await self._store.fetch(dict.fromkeys(memory_ids, scope.scope_id), deleted=None)
-        existing = {
-            memory_id: memory if self._access.allows(memory) else None for memory_id, memory in memories.items()
-        }
-        rest = [memory_id for memory_id in memory_ids if memory_id not in existing]
-        return dict.fromkeys(await self._store.find_moved(rest) if rest else ()) | existing
+        stored = {memory_id: memory if self._access.allows(memory) else None for memory_id, memory in memories.items()}
+        rest = [memory_id for memory_id in memory_ids if memory_id not in stored]
+        return dict.fromkeys(await self._store.find_moved(rest) if rest else ()) | stored
 
     async def find(
         self, memory_ids: Sequence[MemoryId], *, deleted: bool | None = False

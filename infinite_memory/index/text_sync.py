@@ -391,14 +391,8 @@ class TextSync:
                 untouched = [memory_id for memory_id in listed if memory_id not in self._touched]
                 by_id = await self._store.fetch(dict.fromkeys(untouched, scope_id))
                 await self._enter(
-                    index,
-                    sidecar,
-                    [
-                        by_id[memory_id]
-                        for memory_id in untouched
-                        if memory_id in by_id and memory_id not in self._touched
-                    ],
-                )
+                    index, sidecar, [by_id[memory_id] for memory_id in untouched if memory_id in by_id and memory_id not in self._touched]
+                )  # fmt: skip
                 if index.buffered >= BULK_ROWS:
                     await asyncio.to_thread(index.flush)
                 done += len(listed)

@@ -262,15 +262,13 @@ class TantivyText:
 
         def to_hits(places: Iterable[int]) -> list[TextHit]:
             scores, coverages = normalized.scores.tolist(), normalized.coverages.tolist()
-            return [
-                TextHit(ids[index], scores[index], coverages[index], verbatim.get(ids[index], 0.0)) for index in places
-            ]
+            return [TextHit(ids[row], scores[row], coverages[row], verbatim.get(ids[row], 0.0)) for row in places]
 
         first = to_hits(order[:k])
         if not verbatim:
             return first
         inside, scored = {hit.memory_id for hit in first}, set(ids)
-        rest = to_hits(index for index in order[k:] if verbatim.get(ids[index])) + [
+        rest = to_hits(row for row in order[k:] if verbatim.get(ids[row])) + [
             TextHit(memory_id, 0.0, 0.0, weight) for memory_id, weight in verbatim.items() if memory_id not in scored
         ]
         extra = [hit for hit in rest if hit.memory_id not in inside]
