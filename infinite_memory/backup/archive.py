@@ -83,10 +83,10 @@ class BackupWriter:
 
     def finish(self, details: Mapping[str, Any]) -> None:
         """Write the tail, with *details* in it; a file without a tail is not a valid backup."""
-        at = self._file.tell()
+        offset = self._file.tell()
         tail = {"counts": dict(self._counts), "parts": self._number, "details": dict(details)}
         self._frame(TAIL, self._packed(to_json(tail)))
-        self._write(TRAILER.pack(at, END_MAGIC))
+        self._write(TRAILER.pack(offset, END_MAGIC))
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -180,17 +180,17 @@ class BackupReader:
                 raise BackupError(f"{self._name} is locked; name its file in backup.passphrase_file or backup.key_file")
             self._cipher = self._cipher or Cipher(self._secret, self.head["lock"])
         while True:
-            at, before = self._at, self._digest
+            offset, before = self._at, self._digest
             kind, payload, number = self._frame()
             if kind not in (DATA, TAIL):
-                raise self._damaged(at, "a part of an unknown kind")
+                raise self._damaged(offset, "a part of an unknown kind")
             if number > MAX_PARTS:
-                raise self._damaged(at, f"it has more than {MAX_PARTS:,} parts")
-            body = self._unpacked(payload, number, before, at, MAX_TAIL_BYTES if kind == TAIL else MAX_PART_BYTES)
+                raise self._damaged(offset, f"it has more than {MAX_PARTS:,} parts")
+            body = self._unpacked(payload, number, before, offset, MAX_TAIL_BYTES if kind == TAIL else MAX_PART_BYTES)
             if kind == TAIL:
-                self._end(at, self._json(body, at), counts, number)
+                self._end(offset, self._json(body, offset), counts, number)
                 return
-            part = self._part(body, at)
+            part = self._part(body, offset)
             counts[part.collection] += part.count
             yield part
 
@@ -228,17 +228,17 @@ class BackupReader:
         self._summary = Summary(self.head, dict(counts), number, details if isinstance(details, dict) else {})
 
     def _frame(self) -> tuple[bytes, bytes, int]:
-        at = self._at
+        offset = self._at
         header = self._read(FRAME.size, "the beginning of a part")
         kind, length = FRAME.unpack(header)
         if kind == HEAD and length > MAX_HEAD_BYTES:
-            raise self._damaged(at, f"its head has {length:,} bytes, the limit is {MAX_HEAD_BYTES:,}")
+            raise self._damaged(offset, f"its head has {length:,} bytes, the limit is {MAX_HEAD_BYTES:,}")
         if length > MAX_PAYLOAD_BYTES or self._at + length + DIGEST_BYTES > self._size:
-            raise self._damaged(at, "a part's length is wrong, or the file was cut off")
+            raise self._damaged(offset, "a part's length is wrong, or the file was cut off")
         payload = self._read(length, "a part")
         digest = chain(self._digest, header, payload)
         if self._read(DIGEST_BYTES, "a part's digest") != digest:
-            raise self._damaged(at, "a part's digest does not fit")
+            raise self._damaged(offset, "a part's digest does not fit")
         self._digest = digest
         self._number += 1
         return kind, payload, self._number - 1
@@ -290,11 +290,11 @@ class BackupReader:
             raise self._damaged(offset, "a part is of a collection whose name no backup of ours has")
         documents = body[start:]
         try:
-            found = sum(1 for _ in split_documents(documents))
+            actual = sum(1 for _ in split_documents(documents))
         except ValueError as exc:
             raise self._damaged(offset, str(exc)) from exc
-        if found != count:
-            raise self._damaged(offset, f"a part holds {format_count(found, 'document')} instead of {count:,}")
+        if actual != count:
+            raise self._damaged(offset, f"a part holds {format_count(actual, 'document')} instead of {count:,}")
         return Part(name, count, documents)
 
     def _read(self, length: int, what: str) -> bytes:
@@ -306,12 +306,12 @@ class BackupReader:
 
     def _json(self, data: bytes, offset: int) -> dict[str, Any]:
         try:
-            found = json.loads(data)
+            value = json.loads(data)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            value = None
+        if not isinstance(value, dict):
             raise self._damaged(offset, "a description is not JSON that can be read")
-        return found
+        return value
 
     def _damaged(self, offset: int, why: str) -> BackupError:
         return BackupError(f"{self._name} is damaged in part {self._number}, which begins at byte {offset:,}: {why}")

@@ -50,18 +50,18 @@ def atomic_write(folder: Path, stem: str, suffix: str, *, is_ours: bool = True) 
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_abandoned(folder)
             _check_room(folder)
-        part = folder / f".{stem}-{secrets.token_hex(6)}{PART_SUFFIX}"
-        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+        part_file = folder / f".{stem}-{secrets.token_hex(6)}{PART_SUFFIX}"
+        descriptor = os.open(part_file, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     except OSError as exc:
         raise unwritable(folder, exc) from exc
     file: BinaryIO = _Reserving(descriptor, folder) if is_ours else os.fdopen(descriptor, "w+b")
     _lock(file)
     try:
-        yield Target(folder, stem, suffix, part, file)
+        yield Target(folder, stem, suffix, part_file, file)
     finally:
         with contextlib.suppress(OSError):  # after a failed write, the flush fails too
             file.close()
-        part.unlink(missing_ok=True)
+        part_file.unlink(missing_ok=True)
 
 
 class _Reserving(io.BufferedRandom):

@@ -54,13 +54,13 @@ async def scheduled_backup(
     )
     removed = await rotated(until=now)
     try:
-        made = await backups.create(SCHEDULED, progress)
+        backup = await backups.create(SCHEDULED, progress)
     except BackupError:
         if not (replaced := await rotated(until=now, makes_room=True)):
             raise
         removed += replaced
-        made = await backups.create(SCHEDULED, progress)
-    return made, [*removed, *await rotated(made.file)]
+        backup = await backups.create(SCHEDULED, progress)
+    return backup, [*removed, *await rotated(backup.file)]
 
 
 async def rotate(
@@ -86,18 +86,18 @@ async def rotate(
         makes_room: Whether to remove the backups that the one of *until* will replace before it is made; only if there is not
             enough room without that, and enough with it.
     """
-    found = await in_file_thread(lambda: scheduled_backups(folder, database))
+    backups = await in_file_thread(lambda: scheduled_backups(folder, database))
     if fresh is not None:
-        until = next((backup.created_at for backup in found if backup.file == fresh), EARLIEST)
+        until = next((backup.created_at for backup in backups if backup.file == fresh), EARLIEST)
     if until is not None:
-        found = _not_after(found, until)
-    kept = choose_kept(found, keep_daily, keep_weekly, zone)
-    if makes_room and until is not None and found:
+        backups = _not_after(backups, until)
+    retained = choose_kept(backups, keep_daily, keep_weekly, zone)
+    if makes_room and until is not None and backups:
         upcoming = Scheduled(folder, until)
-        kept = choose_kept([*found, upcoming], keep_daily, keep_weekly, zone) - {upcoming} | {found[-1]}
-        if not await in_file_thread(lambda: _makes_room(folder, found, kept)):
+        retained = choose_kept([*backups, upcoming], keep_daily, keep_weekly, zone) - {upcoming} | {backups[-1]}
+        if not await in_file_thread(lambda: _makes_room(folder, backups, retained)):
             return []
-    return await in_file_thread(lambda: _remove_surplus(found, kept, secret, fresh))
+    return await in_file_thread(lambda: _remove_surplus(backups, retained, secret, fresh))
 
 
 def _makes_room(folder: Path, found: Sequence[Scheduled], kept: set[Scheduled]) -> bool:
@@ -138,7 +138,7 @@ def _remove_surplus(
 
 def scheduled_backups(folder: Path, database: str) -> list[Scheduled]:
     """Return the scheduled backups of one database, oldest first; other files are ignored."""
-    found = []
+    backups = []
     for file in list_names(folder):
         if NAME.fullmatch(file.name) is None:
             continue
@@ -150,8 +150,8 @@ def scheduled_backups(folder: Path, database: str) -> list[Scheduled]:
         except (BackupError, OSError, KeyError, TypeError, ValueError, OverflowError):
             continue
         if head.get("reason") == SCHEDULED and head.get("database") == database and created_at.tzinfo is not None:
-            found.append(Scheduled(file, created_at))
-    return sorted(found, key=lambda one: one.created_at)
+            backups.append(Scheduled(file, created_at))
+    return sorted(backups, key=lambda one: one.created_at)
 
 
 def _not_after(found: Sequence[Scheduled], instant: dt.datetime) -> list[Scheduled]:
@@ -170,10 +170,10 @@ def choose_kept(found: Sequence[Scheduled], keep_daily: int, keep_weekly: int, z
     """Choose the newest of each of the last *keep_daily* days of *zone* that have one, and of the last *keep_weekly* weeks."""
     days: dict[dt.date, Scheduled] = {}
     weeks: dict[tuple[int, int], Scheduled] = {}
-    for one in sorted(found, key=lambda one: one.created_at):
-        day = one.created_at.astimezone(zone).date()
-        days[day] = one
-        weeks[day.isocalendar()[:2]] = one
+    for backup in sorted(found, key=lambda one: one.created_at):
+        day = backup.created_at.astimezone(zone).date()
+        days[day] = backup
+        weeks[day.isocalendar()[:2]] = backup
     kept_days = [days[day] for day in sorted(days, reverse=True)[:keep_daily]]
     kept_weeks = [weeks[week] for week in sorted(weeks, reverse=True)[:keep_weekly]]
     return {*kept_days, *kept_weeks}

@@ -147,14 +147,14 @@ class Backups:
                 raise unwritable(self.folder, exc) from exc
             size_bytes = target.part.stat().st_size
             file = await in_file_thread(target.publish)
-        made = _backup(file, size_bytes, checksum, summary)
+        backup = _backup(file, size_bytes, checksum, summary)
         await self._store.set_meta(
-            "last_backup", {"at": made.created_at, "file": file.name, "memories": made.memories, "reason": reason}
+            "last_backup", {"at": backup.created_at, "file": file.name, "memories": backup.memories, "reason": reason}
         )
         log.info(
-            "backup %s: %d memories, %d bytes", file.name, made.memories, size_bytes, extra={"event": "backup_made"}
+            "backup %s: %d memories, %d bytes", file.name, backup.memories, size_bytes, extra={"event": "backup_made"}
         )
-        return made
+        return backup
 
     async def _write(self, target: Target, snapshot: Snapshot, head: dict[str, Any], progress: Progress | None) -> None:
         cipher = None
@@ -337,8 +337,8 @@ def _backup(file: Path, size_bytes: int, checksum: str, summary: Summary) -> Bac
 
 def _by_kind(counts: Mapping[str, int]) -> dict[str, int]:
     """Return the counts with all collections of memories summed up as one."""
-    found: dict[str, int] = {"memories": 0}
+    totals: dict[str, int] = {"memories": 0}
     for name, count in counts.items():
         kind = "memories" if name.startswith(MEMORIES_PREFIX) else name
-        found[kind] = found.get(kind, 0) + count
-    return found
+        totals[kind] = totals.get(kind, 0) + count
+    return totals

@@ -198,8 +198,10 @@ class ChoicesField(Field):
         value = read_json_text(value, list, path, checking)
         if not isinstance(value, list):
             raise InvalidRequestError.invalid_value(path, value, "a list")
-        one = ChoiceField(name=self.name, about=self.about, choices=self.choices)
-        return list(dict.fromkeys(one.parse(item, f"{path}[{at}]", checking) for at, item in enumerate(value)))
+        choice_field = ChoiceField(name=self.name, about=self.about, choices=self.choices)
+        return list(
+            dict.fromkeys(choice_field.parse(item, f"{path}[{index}]", checking) for index, item in enumerate(value))
+        )
 
     def schema(self) -> Json:
         return {"type": "array", "items": {"type": "string", "enum": [choice.value for choice in self.choices]}}
@@ -221,15 +223,17 @@ class TagsField(Field):
             )
         tags: dict[str, str] = {}
         seen: set[str] = set()
-        for at, tag in enumerate(listed):
+        for index, tag in enumerate(listed):
             if not isinstance(tag, str):
-                raise InvalidRequestError.invalid_value(f"{path}[{at}]", tag, "a text")
+                raise InvalidRequestError.invalid_value(f"{path}[{index}]", tag, "a text")
             if tag in seen:
                 continue
             seen.add(tag)
-            if any("\ud800" <= one <= "\udfff" for one in tag):  # JSON in a text may contain one
-                raise InvalidRequestError.invalid_value(f"{path}[{at}]", tag, "a text: it holds an unpaired surrogate")
-            check_limit("tag_chars", tag.strip(), f"{path}[{at}]", checking.limits)
+            if any("\ud800" <= char <= "\udfff" for char in tag):  # JSON in a text may contain one
+                raise InvalidRequestError.invalid_value(
+                    f"{path}[{index}]", tag, "a text: it holds an unpaired surrogate"
+                )
+            check_limit("tag_chars", tag.strip(), f"{path}[{index}]", checking.limits)
             if not is_blank(tag):
                 tags.setdefault(fold(tag), tag.strip())
             if len(tags) > checking.limits.tags:  # checked early: a line may have a million

@@ -168,24 +168,28 @@ def parse_fields(
         InvalidRequestError: a field is missing or invalid, or unknown if *checking* is strict.
     """
     prefix = f"{path}." if path else ""
-    known = {field.name: field for field in fields}
+    by_name = {field.name: field for field in fields}
     others = {
-        name: value for name, value in values.items() if name not in known or (free and not known[name].accepts(value))
+        name: value
+        for name, value in values.items()
+        if name not in by_name or (free and not by_name[name].accepts(value))
     }
     if not free:
         if checking.strict:
-            refuse_unknown(list(islice(others, 1)), list(known), prefix)
-        checking.warnings += ignored_fields(list(others), list(known), prefix)
+            refuse_unknown(list(islice(others, 1)), list(by_name), prefix)
+        checking.warnings += ignored_fields(list(others), list(by_name), prefix)
     parsed, empty = {}, []
-    for name, field in known.items():
+    for name, field in by_name.items():
         value = None if name in others else values.get(name)
-        at = prefix + name
+        field_path = prefix + name
         if value is not None and field.is_empty(value, checking):
             empty.append(name)
             value = None
-        parsed[name] = field.missing_value(at, checking) if value is None else field.parse(value, at, checking)
+        parsed[name] = (
+            field.missing_value(field_path, checking) if value is None else field.parse(value, field_path, checking)
+        )
         if parsed[name] is None and value is not None:
-            parsed[name] = field.missing_value(at, checking)
+            parsed[name] = field.missing_value(field_path, checking)
     return Fields(path, parsed, others if free else {}, empty)
 
 
@@ -203,15 +207,15 @@ def refuse_unknown(names: Sequence[str], known: Sequence[str], prefix: str = "")
 
 def ignored_fields(names: Sequence[str], known: Sequence[str], prefix: str = "") -> list[str]:
     """Return warnings about ignored fields: for the first `MAX_NAMED` with a suggestion, for the others only their number."""
-    said = [
+    messages = [
         f"{prefix}{truncated_repr(name)[1:-1]} is not known and was ignored; {unknown_field(name, known)}"
         for name in names[:MAX_NAMED]
     ]
-    if (more := len(names) - MAX_NAMED) > 0:
-        said.append(
-            f"{prefix}{truncated_repr(names[MAX_NAMED])[1:-1]} and {more - 1:,} more are not known and were ignored"
+    if (excess := len(names) - MAX_NAMED) > 0:
+        messages.append(
+            f"{prefix}{truncated_repr(names[MAX_NAMED])[1:-1]} and {excess - 1:,} more are not known and were ignored"
         )
-    return said
+    return messages
 
 
 def unknown_field(name: str, known: Sequence[str]) -> str:

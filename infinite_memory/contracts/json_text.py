@@ -53,9 +53,9 @@ def parse_json_text(text: str, path: str, expected: str) -> Any:
         value = json.loads(
             text, object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer, parse_float=_number
         )
-        for part in _walk(value):
-            if isinstance(part, str):
-                part.encode("utf-8")
+        for node in _walk(value):
+            if isinstance(node, str):
+                node.encode("utf-8")
     except (ValueError, RecursionError) as exc:
         raise InvalidRequestError(path, f"{truncated_repr(text)} is not {expected} as JSON text: {exc}") from None
     return value
@@ -71,11 +71,11 @@ def _walk(value: Any) -> Iterator[Any]:
     for _ in range(MAX_DEPTH + 1):
         yield from level
         inner: list[Any] = []
-        for part in level:
-            if isinstance(part, dict):
-                inner += [*part.keys(), *part.values()]
-            elif isinstance(part, list):
-                inner += part
+        for node in level:
+            if isinstance(node, dict):
+                inner += [*node.keys(), *node.values()]
+            elif isinstance(node, list):
+                inner += node
         if not inner:
             return
         level = inner

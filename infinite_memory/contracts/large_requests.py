@@ -25,18 +25,18 @@ def is_larger(value: Any, chars: int) -> bool:
     remaining = chars
     waiting = [value]
     while waiting and remaining > 0:
-        part = waiting.pop()
-        if isinstance(part, str):
-            remaining -= len(part)
-        elif isinstance(part, dict):
-            if len(part) * _MIN_VALUE_CHARS >= remaining:
+        item = waiting.pop()
+        if isinstance(item, str):
+            remaining -= len(item)
+        elif isinstance(item, dict):
+            if len(item) * _MIN_VALUE_CHARS >= remaining:
                 return True
-            remaining -= sum(map(len, part))
-            waiting += part.values()
-        elif isinstance(part, list | tuple):
-            if len(part) * _MIN_VALUE_CHARS >= remaining:
+            remaining -= sum(map(len, item))
+            waiting += item.values()
+        elif isinstance(item, list | tuple):
+            if len(item) * _MIN_VALUE_CHARS >= remaining:
                 return True
-            waiting += part
+            waiting += item
         remaining -= _MIN_VALUE_CHARS
     return remaining <= 0
 

@@ -246,8 +246,8 @@ async def get_prompt(server: McpServer, name: str, arguments: Json) -> Json:
         InvalidRequestError: there is no such prompt, or an argument is missing.
     """
     result = await server.prompt(name, {argument: str(value) for argument, value in arguments.items()})
-    known = find_arguments(server, {"type": "ref/prompt", "name": name})
-    warnings = ignored_fields([argument for argument in arguments if argument not in known], known)
+    argument_names = find_arguments(server, {"type": "ref/prompt", "name": name})
+    warnings = ignored_fields([argument for argument in arguments if argument not in argument_names], argument_names)
     return result | ({"_meta": {"warnings": warnings}} if warnings else {})
 
 
@@ -265,10 +265,10 @@ def noted_contents(contents: list[Json], warnings: Sequence[str] = ()) -> list[J
 def parse_query(query: str, *, has_limit: bool) -> tuple[str | None, tuple[str, ...]]:
     """Return the limit in a URI as it was written, None without one, and a warning for each unknown parameter."""
     parameters = parse_qs(query, keep_blank_values=True)
-    known = ("limit",) if has_limit else ()
+    supported = ("limit",) if has_limit else ()
     limit = parameters["limit"][-1] if has_limit and "limit" in parameters else None
-    unknown = [name for name in parameters if name not in known]
-    return limit, tuple(ignored_fields(unknown, known))
+    unknown = [name for name in parameters if name not in supported]
+    return limit, tuple(ignored_fields(unknown, supported))
 
 
 def parse_limit(text: str | None, default: int, highest: int) -> int:

@@ -49,15 +49,15 @@ def _bundled_binary() -> Path | None:
 
 def why_not_running(binary: Path, code: int, output: str) -> str:
     """Return a sentence on why a mongod that exited with *code* does not run on this machine, and what to do."""
-    said = output.strip().splitlines()[-1] if output.strip() else f"exit code {code}"
+    message = output.strip().splitlines()[-1] if output.strip() else f"exit code {code}"
     remedy = "install a MongoDB that does (mongodb.binary names it), or set mongodb.uri to a server that runs elsewhere"
     if code == -signal.SIGILL:
         return f"{binary} does not run on this processor (MongoDB 5 and newer need AVX): {remedy}"
-    if "libcrypto.so" in said or "libssl.so" in said:
-        return f"{binary} needs OpenSSL 3, which this system lacks ({said}): {remedy}"
-    if "loading shared libraries" in said:
-        library = said.rpartition("libraries: ")[2].partition(":")[0]
+    if "libcrypto.so" in message or "libssl.so" in message:
+        return f"{binary} needs OpenSSL 3, which this system lacks ({message}): {remedy}"
+    if "loading shared libraries" in message:
+        library = message.rpartition("libraries: ")[2].partition(":")[0]
         return f"{binary} needs the system's {library} (libcurl.so.4 is in Debian's libcurl4): install it, or {remedy}"
-    if "GLIBC" in said or "ld-linux" in said:
-        return f"{binary} does not run with this system's C library ({said}): {remedy}"
-    return f"{binary} does not run here ({said}): {remedy}"
+    if "GLIBC" in message or "ld-linux" in message:
+        return f"{binary} does not run with this system's C library ({message}): {remedy}"
+    return f"{binary} does not run here ({message}): {remedy}"

@@ -73,8 +73,8 @@ class MongodLog:
                     return cause[:500]
                 if entry.get("id") == _LOG_OPENED:
                     break
-        said = [line for line in _tail(self.printed) if line.strip() and not _is_routine(line)]
-        return said[-1][:500] if said else f"it did not say why; see {self.file}"
+        lines = [line for line in _tail(self.printed) if line.strip() and not _is_routine(line)]
+        return lines[-1][:500] if lines else f"it did not say why; see {self.file}"
 
 
 def has_space(data: Path) -> bool:
@@ -85,10 +85,10 @@ def has_space(data: Path) -> bool:
 def _cause(entry: dict[str, Any]) -> str | None:
     """Return the cause that an entry gives; None if it only says that the server exits."""
     attributes = entry.get("attr") or {}
-    if isinstance(told := attributes.get("message"), dict) and "error_str" in told:  # a message of WiredTiger
-        if told.get("error_code") == errno.EMFILE:
-            return f"{told['error_str']}; {_MORE_FILES}"
-        return None if told.get("error_code") == _PANIC else f"{told.get('msg')}: {told['error_str']}"
+    if isinstance(message := attributes.get("message"), dict) and "error_str" in message:  # a message of WiredTiger
+        if message.get("error_code") == errno.EMFILE:
+            return f"{message['error_str']}; {_MORE_FILES}"
+        return None if message.get("error_code") == _PANIC else f"{message.get('msg')}: {message['error_str']}"
     detail = attributes.get("error", "") if entry.get("id") != _STACK_TRACE else ""
     return f"{entry.get('msg')} {detail}".strip() if detail or entry.get("id") not in _ABORTS else None
 

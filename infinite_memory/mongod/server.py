@@ -129,10 +129,10 @@ class LocalMongo:
             try:
                 await self._start_or_join()
             except OSError as exc:  # disk full, permission denied, no place for the socket
-                said = exc.strerror or str(exc)
-                if exc.filename is not None and str(exc.filename) not in said:
-                    said = f"{exc.filename}: {said}"
-                raise StoreUnavailableError(f"the MongoDB of {self._home} cannot be started: {said}") from exc
+                message = exc.strerror or str(exc)
+                if exc.filename is not None and str(exc.filename) not in message:
+                    message = f"{exc.filename}: {message}"
+                raise StoreUnavailableError(f"the MongoDB of {self._home} cannot be started: {message}") from exc
         return self.uri
 
     async def ensure(self) -> str:

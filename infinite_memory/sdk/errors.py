@@ -89,15 +89,15 @@ def to_error(status: int, body: Any, names: Mapping[str, str] | None = None) -> 
     Args:
         names: Maps fields of the request to arguments, where the names differ.
     """
-    told = body.get("error") if isinstance(body, dict) else None
-    told = told if isinstance(told, dict) else {}
+    error = body.get("error") if isinstance(body, dict) else None
+    error = error if isinstance(error, dict) else {}
     kind = _OF_STATUS.get(status, InvalidError if status in _REFUSED else ApiError)
-    message, field = str(told.get("message") or f"HTTP {status}"), told.get("field")
+    message, field = str(error.get("message") or f"HTTP {status}"), error.get("field")
     if isinstance(field, str) and (argument := _argument(field, names or {})) != field:
         message = f"{argument}{message.removeprefix(field)}" if message.startswith(field) else message
         field = argument
     return kind(
-        message, code=str(told.get("code") or INTERNAL), field=field, status=status, details=told.get("details")
+        message, code=str(error.get("code") or INTERNAL), field=field, status=status, details=error.get("details")
     )
 
 

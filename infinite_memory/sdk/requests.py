@@ -176,16 +176,16 @@ def _find_foreign(value: Any, path: str) -> tuple[str, Any]:
     """Return path and value of the first, innermost part of *value* that is not JSON-serializable."""
     parts: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
-        parts = [(f"{path}.{key}" if path else str(key), part) for key, part in value.items()]
+        parts = [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
     elif isinstance(value, list | tuple):
-        parts = [(f"{path}[{number}]", part) for number, part in enumerate(value)]
-    for inner, part in parts:
+        parts = [(f"{path}[{number}]", item) for number, item in enumerate(value)]
+    for inner, item in parts:
         try:
-            json.dumps(part, allow_nan=False)
+            json.dumps(item, allow_nan=False)
         except RecursionError:
-            return inner, part
+            return inner, item
         except (TypeError, ValueError) as exc:
-            return (inner, part) if "Circular" in str(exc) else _find_foreign(part, inner)
+            return (inner, item) if "Circular" in str(exc) else _find_foreign(item, inner)
     return path, value
 
 

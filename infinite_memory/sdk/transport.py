@@ -226,9 +226,9 @@ class _Http:
             body, headers = to_json(rest).encode(), headers | {"Content-Type": "application/json"}
         self._connection.request(route.method, path, body, headers)
         response = self._connection.getresponse()
-        said = response.read()
+        payload = response.read()
         try:
-            return response.status, json.loads(said) if said else {}
+            return response.status, json.loads(payload) if payload else {}
         except ValueError:  # a proxy's page, for example
             return response.status, {}
 
@@ -294,8 +294,8 @@ def _check_server(connection: http.client.HTTPConnection, base: str, token: str,
     try:
         connection.request("GET", f"{base}/api/v1/proof?{query}", headers={"Accept": "application/json"})
         response = connection.getresponse()
-        said = response.read(_MAX_PROOF_BYTES)
-        answer = json.loads(said) if response.status in (200, 503) else {}
+        payload = response.read(_MAX_PROOF_BYTES)
+        answer = json.loads(payload) if response.status in (200, 503) else {}
     except (OSError, http.client.HTTPException) as exc:
         raise UnavailableError(f"{address} does not answer: {exc}", code="CONNECTION_ERROR") from exc
     except (ValueError, RecursionError):
@@ -333,8 +333,8 @@ def to_url(url: str, token: str | None, timeout_s: float, tunnel_to: str | None 
     if token is not None and not (token.isascii() and token.isprintable()):
         raise InvalidError("token: is none of ours: it has other characters", code="INVALID_REQUEST", field="token")
     if tunnel_to is not None and _ADDRESS.fullmatch(tunnel_to) is None:
-        said = f"tunnel_to: {tunnel_to!r} is not an address such as 127.0.0.1:8765"
-        raise InvalidError(said, code="INVALID_REQUEST", field="tunnel_to")
+        message = f"tunnel_to: {tunnel_to!r} is not an address such as 127.0.0.1:8765"
+        raise InvalidError(message, code="INVALID_REQUEST", field="tunnel_to")
     is_secure = parts.scheme == "https"
     host, base = parts.hostname, parts.path.rstrip("/")
 

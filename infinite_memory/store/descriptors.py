@@ -28,11 +28,11 @@ def raise_limit() -> int | None:
     if sys.platform == "win32":
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for wanted in (hard, *_STEPS):
-        is_higher = soft != resource.RLIM_INFINITY and (wanted == resource.RLIM_INFINITY or wanted > soft)
-        if is_higher and (hard == resource.RLIM_INFINITY or wanted <= hard):
+    for target in (hard, *_STEPS):
+        is_higher = soft != resource.RLIM_INFINITY and (target == resource.RLIM_INFINITY or target > soft)
+        if is_higher and (hard == resource.RLIM_INFINITY or target <= hard):
             with contextlib.suppress(ValueError, OSError):
-                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+                resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
                 break
     return limit()
 

@@ -157,7 +157,7 @@ def _find_faults(field: Field | ListField, document: Mapping[str, Any]) -> Itera
         yield DocumentFault(field.name, "a list", field.is_mendable)
     elif field.limit is not None and len(value) > field.limit:
         yield DocumentFault(field.name, f"at most {field.limit:,} entries", field.is_mendable)
-    elif (index := next((at for at, item in enumerate(value) if not field.test(item)), None)) is not None:
+    elif (index := next((position for position, item in enumerate(value) if not field.test(item)), None)) is not None:
         yield DocumentFault(f"{field.name}[{index}]", field.expected, field.is_mendable)
 
 

@@ -79,7 +79,7 @@ class IdKeyring:
             digest = hashlib.sha256(current.encode()).hexdigest()[:16]
             await self._store.ensure_meta(f"{SECRET}.{digest}", {"secret": current})
             every = [str(value["secret"]) for value in await self._store.list_meta(f"{SECRET}.")]
-            self._keys = IdKeys(tuple(bytes.fromhex(one) for one in dict.fromkeys([current, *every])))
+            self._keys = IdKeys(tuple(bytes.fromhex(secret) for secret in dict.fromkeys([current, *every])))
         return self._keys
 
     def forget(self) -> None:

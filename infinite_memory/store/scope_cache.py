@@ -87,7 +87,7 @@ class ScopeCache:
     async def _not_found(self, name: str) -> ScopeNotFoundError:
         scopes = dict(self._by_name)
         near = await asyncio.to_thread(find_similar_names, fold(name), list(scopes))
-        return ScopeNotFoundError(name, [scopes[one].name for one in near])
+        return ScopeNotFoundError(name, [scopes[key].name for key in near])
 
     async def get_visible(self, names: Iterable[str], *, lenient: bool) -> tuple[Scope, ...]:
         """Return the scopes to read from, by name, without duplicates, in order.
@@ -95,14 +95,14 @@ class ScopeCache:
         Raises:
             ScopeNotFoundError: one of them does not exist or is archived, and *lenient* does not leave it out.
         """
-        found: dict[ScopeId, Scope] = {}
+        visible: dict[ScopeId, Scope] = {}
         for name in names:
             scope = await self.find(name)
             if scope is not None and scope.archived_at is None:
-                found[scope.scope_id] = scope
+                visible[scope.scope_id] = scope
             elif not lenient:
                 raise await self._not_found(name) if scope is None else ScopeNotFoundError(name, archived=True)
-        return tuple(found.values())
+        return tuple(visible.values())
 
     async def get_open(self, name: str, *, create: bool) -> Scope:
         """Return the scope to store into; with *create* it is created if it does not exist.
@@ -148,9 +148,9 @@ def find_similar_names(name: str, names: Sequence[str]) -> list[str]:
     """
     pairs = _pairs(name)
     likely = heapq.nlargest(MAX_COMPARED, names, key=lambda one: len(pairs & _pairs(one)))
-    beginnings = {one[:COMPARED_CHARS]: one for one in reversed(likely)}
+    beginnings = {candidate[:COMPARED_CHARS]: candidate for candidate in reversed(likely)}
     near = difflib.get_close_matches(name[:COMPARED_CHARS], list(beginnings), n=3, cutoff=0.5)
-    return [beginnings[one] for one in near]
+    return [beginnings[beginning] for beginning in near]
 
 
 def _pairs(name: str) -> set[str]:

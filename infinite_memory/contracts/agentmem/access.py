@@ -95,8 +95,8 @@ def make_content_key(owners: Mapping[str, str], content: str, number: int = 0) -
     Case, Unicode form, white space and sentence-final punctuation are ignored; nothing else is, as "C" is not "C++".
     *number* is above 0 if the memory with the previous id has another text by now.
     """
-    said = " ".join(normalize("NFC", content).casefold().split()).rstrip(" .!。！…") or content
-    parts = [*(f"{name}={owners[name]}" for name in sorted(owners)), said, *([str(number)] if number else [])]
+    normalized = " ".join(normalize("NFC", content).casefold().split()).rstrip(" .!。！…") or content
+    parts = [*(f"{name}={owners[name]}" for name in sorted(owners)), normalized, *([str(number)] if number else [])]
     return "\0".join(parts)
 
 

@@ -133,20 +133,20 @@ class Added:
 async def add(call: AgentMemCall) -> Added:
     """Store the memory of an `agentmem_add_memory` request, and analyze it."""
     draft = _draft(call)
-    kept, outcome = await _store(call, draft)
-    note = None if kept.pending is None else f"stored; it is found by meaning once it is embedded ({kept.pending})"
+    stored, outcome = await _store(call, draft)
+    note = None if stored.pending is None else f"stored; it is found by meaning once it is embedded ({stored.pending})"
     findings = None
     if outcome != "duplicate":
         now = call.engine.now()
-        findings = await _make_sense(call, kept.memory, min(draft.occurred_at or now, now))
-    return Added(kept.memory, outcome, note, findings)
+        findings = await _make_sense(call, stored.memory, min(draft.occurred_at or now, now))
+    return Added(stored.memory, outcome, note, findings)
 
 
 def serialize_findings(findings: Findings, write_id: Callable[[MemoryId], str]) -> Json:
     """Serialize the analysis of a memory, with ids in a contract's form."""
     reply: Json = {"facts": list(findings.facts)}
     if findings.generated:
-        reply["superseded"] = [write_id(one) for one in findings.superseded]
+        reply["superseded"] = [write_id(memory_id) for memory_id in findings.superseded]
     reply["generated"] = findings.generated
     if findings.superseded_by is not None:
         reply["superseded_by"] = write_id(findings.superseded_by)
@@ -257,8 +257,8 @@ async def _make_sense(call: AgentMemCall, memory: MemoryRecord, said_at: dt.date
         return Findings()
     try:
         older = await _nearest(call, memory)
-        known = await extract_facts(call.model, memory.text, older)
-        return await _apply(call, memory, known, said_at)
+        knowledge = await extract_facts(call.model, memory.text, older)
+        return await _apply(call, memory, knowledge, said_at)
     except InfiniteMemoryError as exc:  # any error: the memory is stored
         why = str(exc)
     except Exception:  # a model's answer may have any form
@@ -269,8 +269,8 @@ async def _make_sense(call: AgentMemCall, memory: MemoryRecord, said_at: dt.date
 
 async def _nearest(call: AgentMemCall, memory: MemoryRecord) -> list[MemoryRecord]:
     visibility = see_user(call.fields.text("user_id"))
-    found, _ = await search(call.engine, memory.text, visibility, COMPARED + 1, SearchType.VECTOR)
-    return [one.memory for one in found if one.memory.memory_id != memory.memory_id][:COMPARED]
+    hits, _ = await search(call.engine, memory.text, visibility, COMPARED + 1, SearchType.VECTOR)
+    return [hit.memory for hit in hits if hit.memory.memory_id != memory.memory_id][:COMPARED]
 
 
 async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, said_at: dt.datetime) -> Findings:
@@ -284,14 +284,16 @@ async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, sai
     if known.facts:
         facts = MemoryUpdate(metadata={FACTS: list(known.facts)})
         await call.engine.memories.update(memory.memory_id, facts, check=says_the_same)
-    others = {one.memory_id: one for one in (*known.contradicted, *filter(None, [known.repeated]))}
-    older = [one for one in others.values() if _said_at(one) <= said_at]
+    others = {statement.memory_id: statement for statement in (*known.contradicted, *filter(None, [known.repeated]))}
+    older = [statement for statement in others.values() if _said_at(statement) <= said_at]
     superseded: list[MemoryId] = []
     for old in older:
         with contextlib.suppress(MemoryChangedError):  # it was edited, and stays
             await _supersede(call, old, memory.memory_id)
             superseded.append(old.memory_id)
-    newer = max((one for one in others.values() if _said_at(one) > said_at), key=_said_at, default=None)
+    newer = max(
+        (statement for statement in others.values() if _said_at(statement) > said_at), key=_said_at, default=None
+    )
     if newer is not None:
         await _supersede(call, memory, newer.memory_id)
     newer_id = newer.memory_id if newer is not None else None

@@ -72,24 +72,24 @@ async def answer_message(call: AgentMemCall) -> ChatAnswer:
     await check_agent(call.engine, agent)
     user = fields.text("user_id")
     visibility = see_user(user, agent, with_shared=True)
-    found, notes, without = await _memories(call, message, visibility)
+    hits, notes, without = await _memories(call, message, visibility)
     key = (user, agent, fields.find_text("session_id"))
-    system = prompt_text(agent, [format_line(one.memory) for one in found])
+    system = prompt_text(agent, [format_line(hit.memory) for hit in hits])
     before = await call.conversations.recall(key, call.engine)
     turns = [*list_turns(before), ChatMessage(Role.USER, message)]
-    answer, generated, model_error = extract(found, without), False, ""
+    answer, generated, model_error = extract(hits, without), False, ""
     if call.model is not None:
         try:
             answer, generated = await ask_model(call.model, system, turns, max_tokens=MAX_TOKENS), True
         except (ModelError, ConfigError) as exc:
             model_error = f"the answer is made of the memories: {exc}"
             notes.append(model_error)
-    used = {memory_id: mark for one in before for memory_id, mark in one.used.items()}
-    used |= {one.memory.memory_id: one.memory.content_hash for one in found}
+    used = {memory_id: mark for exchange in before for memory_id, mark in exchange.used.items()}
+    used |= {hit.memory.memory_id: hit.memory.content_hash for hit in hits}
     call.conversations.add(key, Exchange(message, answer, used))
     chars = len(system) + sum(len(turn.text) for turn in turns)
     model = call.model.name if generated and call.model is not None else None
-    return ChatAnswer(answer, found, chars, time.monotonic() - began, model, model_error, notes)
+    return ChatAnswer(answer, hits, chars, time.monotonic() - began, model, model_error, notes)
 
 
 def serialize_answer(answer: ChatAnswer, write_id: Callable[[MemoryId], str], *, with_context: bool) -> Json:
@@ -117,26 +117,26 @@ def extract(found: Sequence[Scored], without: str = NOTHING) -> str:
     """Answer with the memories themselves; with *without* if there are none."""
     if not found:
         return without
-    return "This is what is remembered about it:\n" + "\n".join(f"- {format_line(one.memory)}" for one in found)
+    return "This is what is remembered about it:\n" + "\n".join(f"- {format_line(hit.memory)}" for hit in found)
 
 
 async def _memories(call: AgentMemCall, message: str, visibility: Visibility) -> tuple[list[Scored], list[str], str]:
     """Search for what the message is about; with notes, and an accurate message for the case that nothing was found."""
     fields = call.fields
-    wanted = [fields[name] for name in ("include_memories", "use_memory") if fields[name] is not None]
-    if len(set(wanted)) > 1:
+    flags = [fields[name] for name in ("include_memories", "use_memory") if fields[name] is not None]
+    if len(set(flags)) > 1:
         raise InvalidRequestError(
             "use_memory", "contradicts include_memories, which is the same by another name; give one"
         )
     most = fields.integer("max_memories")
-    if wanted[:1] == [False] or not most:
+    if flags[:1] == [False] or not most:
         return [], [], LEFT_OUT
     try:
-        found, note = await search(call.engine, message, visibility, most, SearchType.HYBRID)
+        hits, note = await search(call.engine, message, visibility, most, SearchType.HYBRID)
     except (EmbeddingError, SidecarNotReadyError) as exc:
         return [], [f"memories cannot be searched at the moment: {exc}"], UNSEARCHED
-    sharing = {one.memory.memory_id for one in await match_words(message, [one.memory for one in found])}
-    used = [one for one in found if one.score >= MIN_SCORE or one.memory.memory_id in sharing]
+    sharing = {match.memory.memory_id for match in await match_words(message, [hit.memory for hit in hits])}
+    used = [hit for hit in hits if hit.score >= MIN_SCORE or hit.memory.memory_id in sharing]
     if call.session.counts_use:
         call.engine.recall.record_use(hit.memory for hit in used)
     return used, [note] if note else [], NOTHING

@@ -56,10 +56,10 @@ async def extract_facts(model: ChatModel, text: str, older: Sequence[MemoryRecor
     turns = [
         ChatMessage(Role.USER, _question(new, old)),
         ChatMessage(Role.ASSISTANT, json.dumps(answered)),
-        ChatMessage(Role.USER, _question(text, [one.text for one in older])),
+        ChatMessage(Role.USER, _question(text, [memory.text for memory in older])),
     ]
-    said = await ask_model(model, INSTRUCTIONS, turns, max_tokens=MAX_TOKENS, schema=_schema(len(older)))
-    answer = read_object(said)
+    reply = await ask_model(model, INSTRUCTIONS, turns, max_tokens=MAX_TOKENS, schema=_schema(len(older)))
+    answer = read_object(reply)
     numbers = _numbers(answer.get("contradicted") or [])
     repeated = _numbers([answer["repeated"]]) if answer.get("repeated") is not None else []
     return Knowledge(
@@ -70,7 +70,7 @@ async def extract_facts(model: ChatModel, text: str, older: Sequence[MemoryRecor
 
 
 def _question(new: str, old: Sequence[str]) -> str:
-    shown = {str(at): one[:SHOWN_CHARS] for at, one in enumerate(old, start=1)}
+    shown = {str(number): text[:SHOWN_CHARS] for number, text in enumerate(old, start=1)}
     return json.dumps({"NEW": new[:SHOWN_CHARS], "OLD": shown}, ensure_ascii=False)
 
 
@@ -87,18 +87,18 @@ def _schema(shown: int) -> dict[str, Any]:
 
 
 def _facts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(fact, str) for fact in value):
         raise ModelReplyError("the model's `facts` is no list of texts")
-    return tuple(dict.fromkeys(without_surrogates(" ".join(one.split()))[:FACT_CHARS] for one in value if one.strip()))[
-        :MAX_FACTS
-    ]
+    return tuple(
+        dict.fromkeys(without_surrogates(" ".join(fact.split()))[:FACT_CHARS] for fact in value if fact.strip())
+    )[:MAX_FACTS]
 
 
 def _numbers(value: Any) -> list[int]:
     """Parse the numbers of statements; "2" and 2.0 are numbers, true and 1.7 are not: no memory may be superseded on a guess."""
     if not isinstance(value, list):
         raise ModelReplyError("the model's `contradicted` is no list of numbers")
-    return list(dict.fromkeys(_number(one) for one in value))
+    return list(dict.fromkeys(_number(item) for item in value))
 
 
 def _number(value: Any) -> int:

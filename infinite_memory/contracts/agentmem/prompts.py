@@ -79,8 +79,8 @@ async def list_agents(call: AgentMemCall) -> Reply:
 async def find_agents(engine: Engine) -> list[Json]:
     """Return the agents that *engine* shows, each with the number of its current memories."""
     whose = engine.visibility.agents_of  # None: agents of no particular user, as users' agents share ids
-    made = {one.agent_id: one for one in await engine.owners.list_agents() if one.user_id == whose}
-    return [serialize_agent(one, made.get(one.owner)) for one in await count_agents(engine)]
+    created = {agent.agent_id: agent for agent in await engine.owners.list_agents() if agent.user_id == whose}
+    return [serialize_agent(owner_count, created.get(owner_count.owner)) for owner_count in await count_agents(engine)]
 
 
 def serialize_agent(counted: OwnerCount, made: Agent | None) -> Json:
@@ -114,14 +114,14 @@ def prompt_text(
         parts.append("No memories of the user are shown here. Say so when you do not know.")
     else:
         be = "is" if remembered == 1 else "are"
-        kept = f"{format_count(remembered, 'memory')} of the user {be} kept and {be}"
-        parts.append(f"{kept} not shown here; search for what you need. Say so when you do not know.")
+        sentence = f"{format_count(remembered, 'memory')} of the user {be} kept and {be}"
+        parts.append(f"{sentence} not shown here; search for what you need. Say so when you do not know.")
     return "\n".join(parts)
 
 
 def _bullets(texts: Sequence[str]) -> str:
     """Return each text on one line: its content must not look like the prompt around it."""
-    return "\n".join(f"- {' '.join(one.split())}" for one in texts)
+    return "\n".join(f"- {' '.join(text.split())}" for text in texts)
 
 
 def format_line(memory: MemoryRecord) -> str:
@@ -137,19 +137,19 @@ def one_line(text: str) -> str:
 
 def get_preferences(memories: Sequence[MemoryRecord], most: int) -> list[str]:
     """Return the user's preferences, most important first: facts that a model extracted from the memory, else its own text."""
-    found: list[str] = []
+    preferences: list[str] = []
     for memory in _by_importance(memories):
         facts = memory.metadata.get(FACTS)
         texts = [one_line(fact) for fact in facts if isinstance(fact, str)] if isinstance(facts, list) else []
-        found += [one for one in texts or [format_line(memory)] if states_preference(one)]
-    return list(dict.fromkeys(found))[:most]
+        preferences += [text for text in texts or [format_line(memory)] if states_preference(text)]
+    return list(dict.fromkeys(preferences))[:most]
 
 
 def _known(memories: Sequence[MemoryRecord], liked: Sequence[str], most: int) -> list[str]:
     about = [
-        format_line(one)
-        for one in _by_importance(memories)
-        if one.type in _ABOUT_THE_USER and not states_preference(one.text)
+        format_line(memory)
+        for memory in _by_importance(memories)
+        if memory.type in _ABOUT_THE_USER and not states_preference(memory.text)
     ]
     return list(dict.fromkeys([*liked, *about]))[:most]
 
@@ -158,8 +158,10 @@ def _history(memories: Sequence[MemoryRecord], turns: Sequence[ChatMessage], mos
     newest = sorted(
         (memory for memory in memories if memory.type == MemoryType.EPISODIC.value), key=_newest, reverse=True
     )
-    said = [f"{'User' if one.role is Role.USER else 'Assistant'}: {one_line(one.text)}" for one in turns[-most:]]
-    return [format_line(one) for one in newest[: max(0, most - len(said))]] + said
+    turn_lines = [
+        f"{'User' if turn.role is Role.USER else 'Assistant'}: {one_line(turn.text)}" for turn in turns[-most:]
+    ]
+    return [format_line(memory) for memory in newest[: max(0, most - len(turn_lines))]] + turn_lines
 
 
 def _newest(memory: MemoryRecord) -> dt.datetime:

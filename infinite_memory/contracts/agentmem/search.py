@@ -78,15 +78,15 @@ async def search_memories(call: AgentMemCall) -> Reply:
     """Search a user's memories semantically, by words, or by both. Use it before answering what may depend on what is known of the
     user."""
     began = time.monotonic()
-    found = await find_memories(call)
+    search_result = await find_memories(call)
     reply: Json = {
         "success": True,
-        "results": [_result(hit) for hit in found.hits],
-        "total": found.total,
-        "total_results": found.total,
+        "results": [_result(hit) for hit in search_result.hits],
+        "total": search_result.total,
+        "total_results": search_result.total,
         "search_time_ms": round(1000 * (time.monotonic() - began)),
     }
-    return reply | ({"note": found.note} if found.note else {})
+    return reply | ({"note": search_result.note} if search_result.note else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +108,16 @@ async def find_memories(call: AgentMemCall) -> FoundMemories:
     least = fields.find_number("min_score") or 0.0
     counts_hits = how not in MATCHING_ALL or least > 0
     depth = max(limit, COUNTED) if counts_hits else limit
-    found, note = await search(call.engine, fields.text("query"), visibility, depth, how, kind)
-    passing = [hit for hit in found if hit.score >= least]
+    hits, note = await search(call.engine, fields.text("query"), visibility, depth, how, kind)
+    passing = [hit for hit in hits if hit.score >= least]
     if counts_hits:
         total = sum(hit.count for hit in passing)
-        if len(found) == depth:
+        if len(hits) == depth:
             note = "; ".join(filter(None, [note, f"total counts among the best {depth:,}"]))
     else:
         total = await call.engine.memories.count(await _visible(call.engine, visibility, kind))
     if call.session.counts_use:
-        call.engine.recall.record_use(one.memory for one in passing[:limit])
+        call.engine.recall.record_use(hit.memory for hit in passing[:limit])
     return FoundMemories(passing[:limit], total, note)
 
 
@@ -134,14 +134,18 @@ async def search(
     """
     if how is not SearchType.HYBRID:
         return (await _one_engine(engine, query, visibility, limit, how, kind))[:limit], None
-    asked = [_one_engine(engine, query, visibility, max(2 * limit, MIN_COUNT), one, kind) for one in FUSED]
+    asked = [
+        _one_engine(engine, query, visibility, max(2 * limit, MIN_COUNT), search_type, kind) for search_type in FUSED
+    ]
     done = await asyncio.gather(*asked, return_exceptions=True)
     lists = [hits for hits in done if not isinstance(hits, BaseException)]
-    failed = [(one, hits) for one, hits in zip(FUSED, done, strict=True) if isinstance(hits, BaseException)]
-    for _, problem in failed:
-        if not lists or not isinstance(problem, EmbeddingError | SidecarNotReadyError):
-            raise problem
-    return fused(lists)[:limit], "; ".join(f"without {one.value}: {problem}" for one, problem in failed) or None
+    failed = [
+        (search_type, hits) for search_type, hits in zip(FUSED, done, strict=True) if isinstance(hits, BaseException)
+    ]
+    for _, exc in failed:
+        if not lists or not isinstance(exc, EmbeddingError | SidecarNotReadyError):
+            raise exc
+    return fused(lists)[:limit], "; ".join(f"without {search_type.value}: {exc}" for search_type, exc in failed) or None
 
 
 def fused(lists: Sequence[Sequence[Scored]]) -> list[Scored]:
@@ -156,33 +160,33 @@ def fused(lists: Sequence[Sequence[Scored]]) -> list[Scored]:
                 best[key] = hit
     order = sorted(best, key=lambda key: (best[key].memory.created_at, key), reverse=True)
     order.sort(key=lambda key: -ranks[key])
-    lowest, made = 1.0, []
+    lowest, ranked = 1.0, []
     for key in order:
         lowest = min(lowest, best[key].score)
-        made.append(dataclasses.replace(best[key], score=lowest))
-    return made
+        ranked.append(dataclasses.replace(best[key], score=lowest))
+    return ranked
 
 
 async def _one_engine(
     engine: Engine, query: str, visibility: Visibility, limit: int, how: SearchType, kind: MemoryType | None
 ) -> list[Scored]:
     """Search with one engine, widening until *limit* memories are visible or there are no more."""
-    wanted = limit + MIN_COUNT
+    depth = limit + MIN_COUNT
     where = await _visible(engine, visibility, kind)
     while True:
-        found = await engine.recall.search(query, where, wanted, mode=_MODES[how], counts_use=False)
+        results = await engine.recall.search(query, where, depth, mode=_MODES[how], counts_use=False)
         hits = [
             Scored(match.memory, match.confidence, 1 + len(match.repeated_at))
-            for match in found.matches
+            for match in results.matches
             if visibility.allows(match.memory)
         ]
         if how is SearchType.FULLTEXT:
             matches = await match_words(query, [hit.memory for hit in hits])
             whole = {match.memory.memory_id for match in matches if match.has_all}
             hits = [hit for hit in hits if hit.memory.memory_id in whole]
-        if len(hits) >= limit or len(found.matches) < wanted:
+        if len(hits) >= limit or len(results.matches) < depth:
             return hits
-        wanted *= GROWTH_FACTOR
+        depth *= GROWTH_FACTOR
 
 
 async def _visible(engine: Engine, visibility: Visibility, kind: MemoryType | None) -> ScopedFilter:

@@ -88,9 +88,11 @@ class Conversations:
         """Return the turns, oldest first, and drop those that may quote a memory that was forgotten or edited since then."""
         exchanges = self.exchanges(key)
         used = {memory_id for exchange in exchanges for memory_id in exchange.used}
-        found = await engine.memories.find(list(used), deleted=None) if used else {}
-        hashes = {one: memory.content_hash for one, memory in found.items() if is_current(engine, memory)}
-        current = [one for one in exchanges if one.used.items() <= hashes.items()]
+        memories = await engine.memories.find(list(used), deleted=None) if used else {}
+        hashes = {
+            memory_id: memory.content_hash for memory_id, memory in memories.items() if is_current(engine, memory)
+        }
+        current = [exchange for exchange in exchanges if exchange.used.items() <= hashes.items()]
         if len(current) < len(exchanges):
             self._exchanges[key] = deque(current, maxlen=MAX_TURNS // 2)
         return current

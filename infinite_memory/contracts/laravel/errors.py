@@ -48,19 +48,19 @@ def parse_all(fields: Sequence[Field], values: Mapping[str, Any], path: str, che
     """
     problems: dict[str, list[str]] = {}
     for field in fields:
-        at = f"{path}.{field.name}" if path else field.name
+        field_path = f"{path}.{field.name}" if path else field.name
         value, quiet = values.get(field.name), checking.without_warnings()
         try:
             if value is None or field.is_empty(value, quiet):
-                field.missing_value(at, quiet)
+                field.missing_value(field_path, quiet)
             elif isinstance(field, ObjectField) and isinstance(value, dict):
-                parse_all(field.fields, value, at, quiet)
+                parse_all(field.fields, value, field_path, quiet)
             else:
-                field.parse(value, at, quiet)
+                field.parse(value, field_path, quiet)
         except SeveralInvalidError as exc:
             problems |= exc.problems
         except InvalidRequestError as exc:
-            problems.setdefault(exc.field or at, []).append(str(exc))
+            problems.setdefault(exc.field or field_path, []).append(str(exc))
     if problems:
         raise SeveralInvalidError(problems)
     return parse_fields(fields, values, path, checking)

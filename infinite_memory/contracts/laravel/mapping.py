@@ -38,7 +38,7 @@ def make_update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whol
         owners[ORGANIZATION] = fields.text("organization")
         if (repository := fields.find_text("repository")) is not None:
             owners[REPOSITORY] = repository
-    given: dict[str, Any] = {
+    provided: dict[str, Any] = {
         "text": fields.find_text("current_content"),
         "title": fields.find_text("title"),
         "type": fields["memory_type"] and fields["memory_type"].value,
@@ -50,7 +50,7 @@ def make_update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whol
     now: Mapping[str, Any] = {"whole_metadata": dict(memory.metadata), "owners": dict(memory.owners)}
     changed = {
         name: value
-        for name, value in given.items()
+        for name, value in provided.items()
         if value is not None and value != (now[name] if name in now else getattr(memory, name))
     }
     return MemoryUpdate(**changed) if changed else None
@@ -78,7 +78,7 @@ def check_lock(memory: MemoryRecord, changes: MemoryUpdate | None, field: str = 
     if memory.status != Status.LOCKED.value or changes is None:
         return
     content = (changes.text, changes.title, changes.type, changes.whole_metadata, changes.owners)
-    if any(part is not None for part in content):
+    if any(value is not None for value in content):
         uuid = memory.owners[UUID_OWNER]
         raise InvalidRequestError(field, f"memory {uuid} is locked: its content cannot change; change its status first")
 

@@ -76,7 +76,7 @@ async def read_resource(engine: Engine, session: ClientSession, uri: str) -> lis
     view = make_view(caller.organization, caller.user, None)
     address, warnings = split_parameters(uri)
     if address == INDEX:
-        entries = [serialize_index_entry(one) for one in await newest(engine, view, MAX_INDEX_ENTRIES)]
+        entries = [serialize_index_entry(record) for record in await newest(engine, view, MAX_INDEX_ENTRIES)]
         return _contents(uri, entries, warnings)
     name = address.removeprefix("memory://")
     uuid = _uuid(name.removesuffix(_HISTORY))
@@ -99,16 +99,16 @@ async def _links(engine: Engine, memory: MemoryRecord, view: Visibility) -> list
     links = await engine.graph.get_links(memory.memory_id)
     ends = {end for link in links for end in (link.from_id, link.to_id)}
     ends_read = await engine.memories.find(list(ends))
-    found = {one: end for one, end in ends_read.items() if view.allows(end)}
+    visible = {memory_id: end for memory_id, end in ends_read.items() if view.allows(end)}
     return [
         {
-            "source_id": found[link.from_id].owners.get(UUID_OWNER),
-            "target_id": found[link.to_id].owners.get(UUID_OWNER),
+            "source_id": visible[link.from_id].owners.get(UUID_OWNER),
+            "target_id": visible[link.to_id].owners.get(UUID_OWNER),
             "relation_type": link.relation,
             "created_at": format_instant(link.created_at),
         }
         for link in links
-        if link.from_id in found and link.to_id in found
+        if link.from_id in visible and link.to_id in visible
     ]
 
 

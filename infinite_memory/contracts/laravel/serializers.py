@@ -58,14 +58,14 @@ def serialize_versions(memory: MemoryRecord, earlier: list[MemoryRecord], older:
     return [
         {
             "version": number,
-            "title": one.title,
-            "content": one.text,
-            "status": one.status,
-            "memory_type": one.type,
-            "scope_type": one.owners[REACH],
-            "importance": int(one.importance or 1),
-            "metadata": dict(one.metadata),
-            "created_at": format_instant(one.updated_at),
+            "title": version.title,
+            "content": version.text,
+            "status": version.status,
+            "memory_type": version.type,
+            "scope_type": version.owners[REACH],
+            "importance": int(version.importance or 1),
+            "metadata": dict(version.metadata),
+            "created_at": format_instant(version.updated_at),
         }
-        for number, one in enumerate([*earlier, memory], start=older + 1)
+        for number, version in enumerate([*earlier, memory], start=older + 1)
     ]

@@ -65,8 +65,12 @@ class LaravelServer(ContractServer[LaravelCall]):
         return TEMPLATES
 
     async def read(self, uri: str) -> list[Json]:
-        known = document(uri)
-        return known if known is not None else await read_resource(await self._engine(), self._session, uri)
+        static_content = document(uri)
+        return (
+            static_content
+            if static_content is not None
+            else await read_resource(await self._engine(), self._session, uri)
+        )
 
     def prompts(self) -> list[Json]:
         return list_prompts()
@@ -155,5 +159,5 @@ def _wrap_result(reply: Json, warnings: list[str]) -> Json:
         texts = [json.dumps({"warnings": warnings}, ensure_ascii=False)] if warnings else []
     else:
         text = json.dumps(reply | ({"warnings": warnings} if warnings else {}), ensure_ascii=False)
-    content = [{"type": "text", "text": one} for one in (text, *texts)]
+    content = [{"type": "text", "text": block} for block in (text, *texts)]
     return {"content": content} | ({} if "text" in reply else {"_meta": {"notice": NOTICE}})

@@ -161,9 +161,9 @@ def _batch(name: str) -> None:
         """Write several distinct atomic memories from a single session, all or none: one bad entry refuses all."""
         entries = await in_thread(lambda: _checked_items(call))
         ids = [fields.find_text("id") for fields in entries]
-        for at, uuid in enumerate(ids):
-            if uuid is not None and uuid in ids[:at]:
-                raise InvalidRequestError(f"items.{at}.id", f"{uuid} stands in this batch twice")
+        for index, uuid in enumerate(ids):
+            if uuid is not None and uuid in ids[:index]:
+                raise InvalidRequestError(f"items.{index}.id", f"{uuid} stands in this batch twice")
         return await _write_all(call, entries)
 
 
@@ -200,12 +200,12 @@ def _check_seen(call: LaravelCall, now: MemoryRecord, uuid: str) -> None:
 def _checked_items(call: LaravelCall) -> list[Fields]:
     problems: dict[str, list[str]] = {}
     entries = []
-    for at, item in enumerate(call.fields["items"]):
+    for index, item in enumerate(call.fields["items"]):
         try:
             if not isinstance(item, dict):
-                raise InvalidRequestError.invalid_value(f"items.{at}", item, "an object as memory-write takes it")
+                raise InvalidRequestError.invalid_value(f"items.{index}", item, "an object as memory-write takes it")
             checking = call.checking.with_strict(names_memory(item))
-            entries.append(parse_all(WRITE_FIELDS, item, f"items.{at}", checking))
+            entries.append(parse_all(WRITE_FIELDS, item, f"items.{index}", checking))
         except SeveralInvalidError as exc:
             problems |= exc.problems
         except InvalidRequestError as exc:
@@ -223,9 +223,9 @@ async def _write(call: LaravelCall, fields: Fields) -> Written:
     if uuid is None:
         return Written.of(await call.engine.memories.store(make_new_memory(call, fields, str(uuid4()))), "stored")
     for _ in range(2):
-        known = await _known(call, uuid)
-        if known is not None:
-            return await _overwrite(call, known, fields)
+        existing = await _known(call, uuid)
+        if existing is not None:
+            return await _overwrite(call, existing, fields)
         try:
             return Written.of(await call.engine.memories.store(make_new_memory(call, fields, uuid)), "stored")
         except AlreadyExistsError:
@@ -239,8 +239,8 @@ async def _known(call: LaravelCall, uuid: str) -> MemoryRecord | None:
     Raises:
         RpcError: it is another user's.
     """
-    found = await call.engine.memories.find([to_memory_id(uuid)], deleted=None)
-    memory = found.get(to_memory_id(uuid))
+    memories = await call.engine.memories.find([to_memory_id(uuid)], deleted=None)
+    memory = memories.get(to_memory_id(uuid))
     if memory is not None:
         _check_seen(call, memory, uuid)
     return memory
@@ -255,38 +255,44 @@ async def _overwrite(call: LaravelCall, known: MemoryRecord, fields: Fields) -> 
 
 async def _write_all(call: LaravelCall, entries: list[Fields]) -> Json:
     """Write all entries or none, and return the reply."""
-    known = {at: await _known(call, uuid) for at, fields in enumerate(entries) if (uuid := fields.find_text("id"))}
+    existing = {
+        index: await _known(call, uuid) for index, fields in enumerate(entries) if (uuid := fields.find_text("id"))
+    }
     changes: dict[int, MemoryUpdate] = {}
-    for at, memory in known.items():
+    for index, memory in existing.items():
         if memory is not None:
-            wanted = make_update(call, memory, entries[at], whole=True)
-            check_lock(memory, wanted, f"items.{at}")
-            if wanted is not None or memory.deleted_at is not None:
-                changes[at] = wanted or MemoryUpdate()
-    new = [at for at in range(len(entries)) if known.get(at) is None]
+            update = make_update(call, memory, entries[index], whole=True)
+            check_lock(memory, update, f"items.{index}")
+            if update is not None or memory.deleted_at is not None:
+                changes[index] = update or MemoryUpdate()
+    new = [index for index in range(len(entries)) if existing.get(index) is None]
     drafts = await in_thread(
-        lambda: [make_new_memory(call, entries[at], entries[at].find_text("id") or str(uuid4())) for at in new]
+        lambda: [make_new_memory(call, entries[index], entries[index].find_text("id") or str(uuid4())) for index in new]
     )
-    by_id = {memory.memory_id: at for at, memory in known.items() if memory is not None}
+    by_id = {memory.memory_id: index for index, memory in existing.items() if memory is not None}
 
     def check(now: MemoryRecord) -> None:
-        at = by_id[now.memory_id]
-        _check_seen(call, now, entries[at].text("id"))
-        check_lock(now, make_update(call, now, entries[at], whole=True), f"items.{at}")
+        index = by_id[now.memory_id]
+        _check_seen(call, now, entries[index].text("id"))
+        check_lock(now, make_update(call, now, entries[index], whole=True), f"items.{index}")
 
-    ids = {memory.memory_id: changes[at] for at, memory in known.items() if memory is not None and at in changes}
+    ids = {
+        memory.memory_id: changes[index]
+        for index, memory in existing.items()
+        if memory is not None and index in changes
+    }
     stored, changed = await call.engine.memories.write_batch(drafts, ids, check)
 
     def serialize_all() -> list[Json]:
-        replies = {at: serialize_memory(one, outcome="stored") for at, one in zip(new, stored, strict=True)}
-        replies |= {by_id[one.memory_id]: serialize_memory(one, outcome="updated") for one in changed}
-        for at, memory in known.items():
-            if memory is not None and at not in changes:
-                replies[at] = serialize_memory(memory, outcome="unchanged")
-        return [replies[at] for at in range(len(entries))]
+        replies = {index: serialize_memory(record, outcome="stored") for index, record in zip(new, stored, strict=True)}
+        replies |= {by_id[record.memory_id]: serialize_memory(record, outcome="updated") for record in changed}
+        for index, memory in existing.items():
+            if memory is not None and index not in changes:
+                replies[index] = serialize_memory(memory, outcome="unchanged")
+        return [replies[index] for index in range(len(entries))]
 
     reply: Json = {"items": await in_thread(serialize_all)}
-    is_pending = any(one.embedding is None for one in (*stored, *changed))
+    is_pending = any(record.embedding is None for record in (*stored, *changed))
     return reply | ({"note": "these are found by meaning once they are embedded"} if is_pending else {})
 
 

@@ -70,7 +70,7 @@ def split_tags(name: str) -> tuple[str, ...]:
     Raises:
         InvalidRequestError: there are none.
     """
-    tags = tuple(dict.fromkeys(part.strip() for part in name.split(",") if part.strip()))
+    tags = tuple(dict.fromkeys(tag.strip() for tag in name.split(",") if tag.strip()))
     if not tags:
         raise InvalidRequestError("uri", "tags were expected, with commas between them")
     return tags

@@ -24,13 +24,13 @@ def get_prompt(name: str, given: Mapping[str, str]) -> Json:
     Raises:
         InvalidRequestError: there is no such prompt.
     """
-    found = next((one for one in PROMPTS if one["name"] == name), None)
-    if found is None:
-        known = ", ".join(one["name"] for one in PROMPTS)
-        raise InvalidRequestError("name", f"{truncated_repr(name)} is not a prompt; known: {known}")
+    prompt = next((entry for entry in PROMPTS if entry["name"] == name), None)
+    if prompt is None:
+        names = ", ".join(entry["name"] for entry in PROMPTS)
+        raise InvalidRequestError("name", f"{truncated_repr(name)} is not a prompt; known: {names}")
     text = _recall(given) if name == "memory_recall" else _save(given)
     return {
-        "description": found["description"],
+        "description": prompt["description"],
         "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
     }
 
@@ -46,9 +46,9 @@ def _recall(given: Mapping[str, str]) -> str:
 
 
 def _save(given: Mapping[str, str]) -> str:
-    what = given.get("what", "").strip() or "what is new in this conversation and will matter later"
+    subject = given.get("what", "").strip() or "what is new in this conversation and will matter later"
     tag = f"project:{given['project']}" if given.get("project") else "project:<name>"
     return (
-        f"Save {what} with memory_create: one memory for each decision, fact or procedure, its content an object with telling keys, "
+        f"Save {subject} with memory_create: one memory for each decision, fact or procedure, its content an object with telling keys, "
         f"tags such as {tag} and topic:<area>, and a confidence that says how sure it is. Nothing secret. Then list the ids."
     )

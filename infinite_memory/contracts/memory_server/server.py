@@ -98,7 +98,7 @@ class MemoryServer(ContractServer[CommandContext]):
         address = parse_address(uri)
         engine = await self._engine()
         if address.kind == "item":
-            found: object = serialize_record(await engine.memories.get(MemoryId(address.name)))
+            content: object = serialize_record(await engine.memories.get(MemoryId(address.name)))
         else:
             tags = split_tags(address.name) if address.kind == "by-tags" else ()
             for tag in tags:
@@ -107,11 +107,11 @@ class MemoryServer(ContractServer[CommandContext]):
             kind = address.name if address.kind == "by-type" else None
             limit = find_limit(address.limit, self._limits, DEFAULT_LIMIT)
             listing = await engine.memories.list_page(where(self._session, kind, tags), limit)
-            found = [serialize_record(memory) for memory in listing.memories]
-        if isinstance(found, dict):
-            found = with_notice(found)
+            content = [serialize_record(memory) for memory in listing.memories]
+        if isinstance(content, dict):
+            content = with_notice(content)
         return noted_contents(
-            [{"uri": uri, "mimeType": JSON, "text": json.dumps(found, ensure_ascii=False)}], address.warnings
+            [{"uri": uri, "mimeType": JSON, "text": json.dumps(content, ensure_ascii=False)}], address.warnings
         )
 
     # prompts
@@ -127,8 +127,8 @@ class MemoryServer(ContractServer[CommandContext]):
             return []
         engine = await self._engine()
         listing = await engine.memories.list_page(where(self._session, None, ()), 1000)
-        known = dict.fromkeys(word for memory in listing.memories for word in _words(memory, argument))
-        return [word for word in known if word.startswith(value)]
+        words = dict.fromkeys(word for memory in listing.memories for word in _words(memory, argument))
+        return [word for word in words if word.startswith(value)]
 
     # the client
 

@@ -48,9 +48,9 @@ class PlainTagsField(TagsField):
     """Tags of ``[a-z0-9:_-]`` only; others are rejected, not normalized."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> tuple[str, ...]:
-        for at, tag in enumerate(value if isinstance(value, list) else ()):
+        for index, tag in enumerate(value if isinstance(value, list) else ()):
             if isinstance(tag, str) and not TAG.fullmatch(tag):
-                raise InvalidRequestError.invalid_value(f"{path}[{at}]", tag, f"a tag that matches {TAG_PATTERN}")
+                raise InvalidRequestError.invalid_value(f"{path}[{index}]", tag, f"a tag that matches {TAG_PATTERN}")
         tags = super().parse(value, path, checking)
         for tag in tags:
             if not TAG.fullmatch(tag):
@@ -140,10 +140,10 @@ async def memory_create(call: CommandContext) -> Reply:
         "updatedAt": format_instant(memory.updated_at),
         "outcome": done.outcome.value,
     }
-    said = f"{done.outcome.value}: {format_line(memory)} confidence={memory.confidence}"
+    message = f"{done.outcome.value}: {format_line(memory)} confidence={memory.confidence}"
     if done.kept.pending is not None:
-        said += f"\nIt is found by meaning once it is embedded ({done.kept.pending})."
-    return _result(call, said, [item], [memory])
+        message += f"\nIt is found by meaning once it is embedded ({done.kept.pending})."
+    return _result(call, message, [item], [memory])
 
 
 @TABLE.command(
@@ -156,13 +156,13 @@ async def memory_create(call: CommandContext) -> Reply:
 async def memory_search(call: CommandContext) -> Reply:
     """Find memories by meaning, best first. The result has ids and links; read a memory whole with resources/read. Use it before
     answering what may depend on earlier work."""
-    found = await call.engine.recall.search(call.fields.text("query"), make_filter(call), _limit(call))
-    items = [serialize_item(match.memory) | {"similarity": match.confidence} for match in found.matches]
-    lines = [format_line(match.memory, match.confidence) for match in found.matches]
-    said = _found(lines) + (f"\nNote: {found.note}" if found.note is not None else "")
-    reply = _result(call, said, items, [match.memory for match in found.matches])
-    if found.note is not None:
-        reply["structuredContent"]["note"] = found.note
+    results = await call.engine.recall.search(call.fields.text("query"), make_filter(call), _limit(call))
+    items = [serialize_item(match.memory) | {"similarity": match.confidence} for match in results.matches]
+    lines = [format_line(match.memory, match.confidence) for match in results.matches]
+    text = _found(lines) + (f"\nNote: {results.note}" if results.note is not None else "")
+    reply = _result(call, text, items, [match.memory for match in results.matches])
+    if results.note is not None:
+        reply["structuredContent"]["note"] = results.note
     return reply
 
 

@@ -76,21 +76,21 @@ async def get_memory_stats(call: CommandContext) -> Reply:
 
 async def collect_stats(call: CommandContext) -> Json:
     """Return the statistics of the whole memory, within the caller's visibility."""
-    one = await call.engine.stats.collect()
+    figures = await call.engine.stats.collect()
     stats: Json = {
-        "total_memories": one.total,
-        "conversation_count": one.conversations,
-        "scopes": one.by_scope,
-        "archived_scopes": one.archived,
-        "last_backup": one.last_backup,
-        "db_size_mb": round(one.size_bytes / MIB, 1),
-        "soft_deleted": one.soft_deleted,
-        "facts": one.facts,
-        "set_aside": one.set_aside,
-        "pending_embeddings": one.pending,
-        "model": {"name": one.model, "state": one.model_state, "space": one.space},
-        "sidecar": {"state": one.sidecar_state, "count": one.sidecar_count},
-        "mongodb": {"version": one.server, "deployment": one.deployment},
+        "total_memories": figures.total,
+        "conversation_count": figures.conversations,
+        "scopes": figures.by_scope,
+        "archived_scopes": figures.archived,
+        "last_backup": figures.last_backup,
+        "db_size_mb": round(figures.size_bytes / MIB, 1),
+        "soft_deleted": figures.soft_deleted,
+        "facts": figures.facts,
+        "set_aside": figures.set_aside,
+        "pending_embeddings": figures.pending,
+        "model": {"name": figures.model, "state": figures.model_state, "space": figures.space},
+        "sidecar": {"state": figures.sidecar_state, "count": figures.sidecar_count},
+        "mongodb": {"version": figures.server, "deployment": figures.deployment},
         "version": __version__,
     }
     if (problem := call.engine.stats.pending_problem) is not None:
@@ -106,12 +106,12 @@ async def collect_stats(call: CommandContext) -> Json:
             }
             for job in failing
         ]
-    if one.second is not None:
-        stats["model"]["second"] = _serialize_second(one.second)
-    if one.language_hint:
-        stats["model"]["hint"] = one.language_hint
-    if one.model_failure:
-        stats["model"]["failure"] = one.model_failure
+    if figures.second is not None:
+        stats["model"]["second"] = _serialize_second(figures.second)
+    if figures.language_hint:
+        stats["model"]["hint"] = figures.language_hint
+    if figures.model_failure:
+        stats["model"]["failure"] = figures.model_failure
     return stats
 
 
@@ -144,10 +144,10 @@ async def optimize_memory(call: CommandContext) -> Reply:
 
 async def tidy_up(call: CommandContext) -> AsyncIterator[tuple[str, Sequence[Done | Tidied]]]:
     """Run the operations of an `optimize_memory` request one by one, and return the result of each."""
-    wanted: list[enum.Enum] = call.fields["operations"] or list(Operation)
+    operations: list[enum.Enum] = call.fields["operations"] or list(Operation)
     dry_run = call.fields.flag("dry_run")
-    for number, name in enumerate(one.value for one in wanted):
-        call.progress(number, len(wanted))
+    for number, name in enumerate(operation.value for operation in operations):
+        call.progress(number, len(operations))
         if name in {tidying.value for tidying in Tidying}:
             tidier = (await call.administration()).open_tidier()
             yield name, [await tidier.run(Tidying(name), dry_run=dry_run, agreed=call.agreed)]
@@ -225,16 +225,21 @@ _SHOWN = ("type", "enum", "items", "properties", "default", "minimum", "maximum"
 )  # fmt: skip
 async def help_(call: CommandContext) -> Reply:
     """List every command with its fields."""
-    wanted = call.fields.find_text("command")
-    commands = [command for command in TABLE if wanted is None or command.name == wanted]
+    requested = call.fields.find_text("command")
+    commands = [command for command in TABLE if requested is None or command.name == requested]
     if not commands:
-        near = TABLE.nearest(wanted or "")
+        near = TABLE.nearest(requested or "")
         hint = f"did you mean {' or '.join(near)}?" if near else "help without a command lists all"
-        raise InvalidRequestError("command", f"{truncated_repr(wanted)} is not a command; {hint}")
+        raise InvalidRequestError("command", f"{truncated_repr(requested)} is not a command; {hint}")
     return {
         "commands": [
-            {"action": one.name, "title": one.title, "about": one.about, "fields": _serialize_fields(one.fields)}
-            for one in commands
+            {
+                "action": command.name,
+                "title": command.title,
+                "about": command.about,
+                "fields": _serialize_fields(command.fields),
+            }
+            for command in commands
         ],
         "active_scope": call.session.active_scope,
         "timezone": call.session.zone.key,

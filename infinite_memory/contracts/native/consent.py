@@ -112,7 +112,9 @@ async def _delete(asked: Consent) -> Proposal | None:
 
 async def _tell_versions(engine: Engine, memory_ids: Sequence[MemoryId]) -> str:
     """Return which earlier versions go too, and a single memory's text: an edit, which needs no consent, may have disguised it."""
-    pages = [page for one in memory_ids[:MAX_LOOKED_AT] if (page := await engine.memories.history(one)).revisions]
+    pages = [
+        page for memory_id in memory_ids[:MAX_LOOKED_AT] if (page := await engine.memories.history(memory_id)).revisions
+    ]
     if not pages:
         return ""
     if len(memory_ids) > 1:
@@ -120,8 +122,8 @@ async def _tell_versions(engine: Engine, memory_ids: Sequence[MemoryId]) -> str:
         return f" {len(pages)} of {of_these} said something else before; their earlier versions go too."
     [page] = pages
     count = len(page.revisions) + page.older
-    said = truncated_repr(max((version.text for version in page.revisions), key=len))
-    return f" It has {count} earlier version{'' if count == 1 else 's'}, which {'goes' if count == 1 else 'go'} too; it said {said}."
+    longest = truncated_repr(max((version.text for version in page.revisions), key=len))
+    return f" It has {count} earlier version{'' if count == 1 else 's'}, which {'goes' if count == 1 else 'go'} too; it said {longest}."
 
 
 def _ask_to_forget(target: Fields, result: ForgetResult, *, hard: bool) -> str | None:
@@ -131,9 +133,9 @@ def _ask_to_forget(target: Fields, result: ForgetResult, *, hard: bool) -> str |
     how = "for good; this cannot be undone" if hard else "softly; restore_memory brings them back"
     if "memory_id" in named:
         memory_id = target.text("memory_id")
-        said = truncated_repr(result.texts.get(MemoryId(memory_id), memory_id))
+        excerpt = truncated_repr(result.texts.get(MemoryId(memory_id), memory_id))
         hidden = f" and its {format_count(len(result.doubles), 'hidden duplicate')}" if result.doubles else ""
-        return f"Forget the memory {said}{hidden} {how}?"
+        return f"Forget the memory {excerpt}{hidden} {how}?"
     memories = f"{count} {'memory' if count == 1 else 'memories'}"
     if result.doubles:
         memories += f" (with {format_count(len(result.doubles), 'hidden duplicate')})"
@@ -202,11 +204,11 @@ async def _optimize(asked: Consent) -> Proposal | None:
     if not removing:
         return None
     call = await asked.rehearse("optimize_memory", operations=removing)
-    results = [(name, one) async for name, done in tidy_up(call) for one in done]
-    agreement = Agreement(groups={name: one.groups for name, one in results})
-    if not any(one.count for _, one in results):
+    results = [(name, result) async for name, done in tidy_up(call) for result in done]
+    agreement = Agreement(groups={name: result.groups for name, result in results})
+    if not any(result.count for _, result in results):
         return Proposal(agreement, None)
-    return Proposal(agreement, f"Tidy up: {', '.join(one.said for _, one in results)}. Go on?")
+    return Proposal(agreement, f"Tidy up: {', '.join(result.said for _, result in results)}. Go on?")
 
 
 async def _import(asked: Consent) -> Proposal:

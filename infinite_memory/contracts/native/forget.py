@@ -100,9 +100,9 @@ def serialize_forgotten(report: ForgetReport, *, text_name: str) -> Reply:
         reply |= {"dry_run": True, "would_delete": len(gone.memory_ids)}
     if gone.texts:
         reply["memories"] = [
-            {"memory_id": one, text_name: gone.texts[one]}
-            for one in gone.memory_ids[:MAX_REPORTED_IDS]
-            if one in gone.texts
+            {"memory_id": forgotten_id, text_name: gone.texts[forgotten_id]}
+            for forgotten_id in gone.memory_ids[:MAX_REPORTED_IDS]
+            if forgotten_id in gone.texts
         ]
     if gone.removed_scope is not None:
         reply["scope"] = gone.removed_scope.name
@@ -134,7 +134,11 @@ async def restore_memory(call: CommandContext) -> Reply:
     if (scope is None) == ("memory_id" not in call.fields):
         raise InvalidRequestError("memory_id", "give either memory_id or scope")
     if scope is not None:
-        archived = {fold(one.name) for one in await call.engine.scopes.list_all() if one.archived_at is not None}
+        archived = {
+            fold(stored_scope.name)
+            for stored_scope in await call.engine.scopes.list_all()
+            if stored_scope.archived_at is not None
+        }
         restored, count = await call.engine.scopes.restore(scope)
         is_restored = count > 0 or fold(scope) in archived
         reply: Reply = {"scope": restored.name, "outcome": get_outcome(is_restored), "restored_count": count}

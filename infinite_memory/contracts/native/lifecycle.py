@@ -23,7 +23,7 @@ from infinite_memory.transfer.import_folders import ImportFolders
 from infinite_memory.transfer.importer import Imported
 from infinite_memory.transfer.preview import ImportPreview, Sample
 
-ImportFormat = enum.Enum("ImportFormat", {one.name: one.name for one in FORMATS})  # type: ignore[misc]
+ImportFormat = enum.Enum("ImportFormat", {import_format.name: import_format.name for import_format in FORMATS})  # type: ignore[misc]
 
 _FILE = TextField(
     name="file", about="Name of a backup as `list_backups` gives it, or a path", required=True, limit="query_chars"
@@ -58,15 +58,15 @@ async def backup_memory(call: CommandContext) -> Reply:
     backups = (await call.administration()).open_backups()
     if not call.fields.flag("scheduled"):
         return serialize_backup(await backups.create(progress=call.progress))
-    made, removed = await scheduled_backup(backups, call.session.zone, call.progress)
-    return serialize_backup(made) | {"removed": [one.name for one in removed]}
+    backup, removed = await scheduled_backup(backups, call.session.zone, call.progress)
+    return serialize_backup(backup) | {"removed": [file.name for file in removed]}
 
 
 @TABLE.command("list_backups", title="List backups", read_only=True, idempotent=True)
 async def list_backups(call: CommandContext) -> Reply:
     """List the backups in the backup folder, oldest first. `verify_backup` tells whether one is whole."""
     backups = (await call.administration()).open_backups()
-    return {"backups": [serialize_listed(one) for one in await backups.list_all()], "folder": str(backups.folder)}
+    return {"backups": [serialize_listed(backup) for backup in await backups.list_all()], "folder": str(backups.folder)}
 
 
 @TABLE.command("verify_backup", _FILE, _ALLOW_UNLOCKED, title="Verify a backup", read_only=True, idempotent=True)
@@ -243,7 +243,7 @@ def _serialize_preview(preview: ImportPreview) -> Json:
     """Serialize the result of a dry run; a time missing from the file is null."""
     scopes = [{"name": scope.name, "added": scope.count, "is_new": scope.is_new} for scope in preview.scopes]
     return {
-        "samples": [_serialize_sample(one) for one in preview.samples],
+        "samples": [_serialize_sample(sample) for sample in preview.samples],
         "scopes": scopes,
         "in_other_scopes": preview.in_other_scopes,
         "earliest": _find_instant(preview.earliest),

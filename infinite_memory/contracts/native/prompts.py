@@ -35,10 +35,10 @@ def _recall(given: Mapping[str, str]) -> str:
 
 
 def _save(given: Mapping[str, str]) -> str:
-    what = f"this: {given['what']}" if given.get("what") else "what matters of our conversation so far"
+    subject = f"this: {given['what']}" if given.get("what") else "what matters of our conversation so far"
     where = f' Store into the scope "{given["scope"]}".' if given.get("scope") else ""
     return (
-        f"Remember {what}.{where}\nFirst look with retrieve_memory whether it is known already; if a fact has changed, use "
+        f"Remember {subject}.{where}\nFirst look with retrieve_memory whether it is known already; if a fact has changed, use "
         "update_memory. Store each fact as a memory of its own, in a whole sentence that is understood without this "
         "conversation, with a few tags. No passwords. Then list what you stored."
     )
@@ -72,8 +72,8 @@ PROMPTS = (
 def list_prompts() -> list[Json]:
     """Return the description of every prompt."""
     return [
-        {"name": one.name, "title": one.title, "description": one.about, "arguments": list(one.arguments)}
-        for one in PROMPTS
+        {"name": prompt.name, "title": prompt.title, "description": prompt.about, "arguments": list(prompt.arguments)}
+        for prompt in PROMPTS
     ]
 
 
@@ -83,10 +83,10 @@ def get_prompt(name: str, given: Mapping[str, str]) -> Json:
     Raises:
         InvalidRequestError: there is no such prompt, or a required argument is missing.
     """
-    prompt = next((one for one in PROMPTS if one.name == name), None)
+    prompt = next((entry for entry in PROMPTS if entry.name == name), None)
     if prompt is None:
         raise InvalidRequestError(
-            "name", f"{truncated_repr(name)} is not a prompt; known: {', '.join(one.name for one in PROMPTS)}"
+            "name", f"{truncated_repr(name)} is not a prompt; known: {', '.join(entry.name for entry in PROMPTS)}"
         )
     for argument in prompt.arguments:
         if argument["required"] and not given.get(argument["name"], "").strip():

@@ -92,13 +92,13 @@ async def rank(call: CommandContext, where: ScopedFilter) -> tuple[SearchResults
     }
     standing: Standing | None = None
     if "explain_id" in fields:
-        found, standing = await recall.find_standing(
+        matches, standing = await recall.find_standing(
             MemoryId(fields.text("explain_id")), query_text, where, top_k, **how
         )
     else:
-        found = await recall.search(query_text, where, top_k, **how)
-    results = make_ranked(found)
-    results.wider_note = note or await _elsewhere(call, where, found)
+        matches = await recall.search(query_text, where, top_k, **how)
+    results = make_ranked(matches)
+    results.wider_note = note or await _elsewhere(call, where, matches)
     if "max_chars" in fields:
         cap_texts(results.hits, fields.integer("max_chars"))
     return results, standing
@@ -241,8 +241,8 @@ async def _search_or_list(
     if query_text is not None:
         if "cursor" in call.fields:
             raise InvalidRequestError("cursor", "goes with a listing, not with a query; raise limit instead")
-        found = await call.engine.recall.search(query_text, where, most, counts_use=call.session.counts_use)
-        return make_ranked(found, await call.engine.memories.count(where))  # matches beyond the results are reported
+        matches = await call.engine.recall.search(query_text, where, most, counts_use=call.session.counts_use)
+        return make_ranked(matches, await call.engine.memories.count(where))  # matches beyond the results are reported
     return make_page(
         await call.engine.memories.list_page(where, most, call.fields.find_text("cursor"), newest_first=newest_first)
     )

@@ -110,8 +110,8 @@ async def list_resources(ask: Ask) -> list[Json]:
 
 
 def _described(scope: Json) -> str:
-    said = scope["description"] or f"The newest memories of {scope['scope_name']}"
-    return f"{said} {QUOTED}"
+    description = scope["description"] or f"The newest memories of {scope['scope_name']}"
+    return f"{description} {QUOTED}"
 
 
 async def read_resource(ask: Ask, uri: str) -> list[Json]:
@@ -133,10 +133,10 @@ async def read_resource(ask: Ask, uri: str) -> list[Json]:
             reply = await ask("get_memory_stats")
         case _:
             reply = await ask("list_memories", filter={"scope": "ALL"}, limit=address.limit)
-    found = checked(reply)
+    answer = checked(reply)
     if address.warnings:
-        found["warnings"] = [*found.get("warnings", ()), *address.warnings]
-    text = json.dumps(with_notice(found), ensure_ascii=False)
+        answer["warnings"] = [*answer.get("warnings", ()), *address.warnings]
+    text = json.dumps(with_notice(answer), ensure_ascii=False)
     return [{"uri": uri, "mimeType": _JSON, "text": text}]
 
 
@@ -148,12 +148,12 @@ def checked(reply: Json) -> Json:
     """
     if reply["status"] == "OK":
         return {name: value for name, value in reply.items() if name != "status"}
-    said, code = str(reply.get("error")), reply.get("error_code")
+    message, code = str(reply.get("error")), reply.get("error_code")
     if code == "NOT_FOUND":
-        raise NotFoundError(said)
+        raise NotFoundError(message)
     if code == "INVALID_REQUEST":
-        raise InvalidRequestError("", said)
-    raise RpcError(INTERNAL_ERROR, said)
+        raise InvalidRequestError("", message)
+    raise RpcError(INTERNAL_ERROR, message)
 
 
 @dataclass(frozen=True, slots=True)

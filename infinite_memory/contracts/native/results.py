@@ -91,7 +91,7 @@ def cap_texts(hits: Sequence[Hit], max_chars: int) -> None:
 
 def find_unread(call: CommandContext) -> str:
     """Return a note about parts of the request that look like a time but were not parsed; "" if there are none."""
-    unread = ", ".join(f"'{part}'" for part in call.time_read.unread) if call.time_read else ""
+    unread = ", ".join(f"'{phrase}'" for phrase in call.time_read.unread) if call.time_read else ""
     return f"not read as a time: {unread}" if unread else ""
 
 

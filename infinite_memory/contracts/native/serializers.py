@@ -66,7 +66,7 @@ def serialize_match(engine: Engine, match: Match) -> Json:
         reply["excerpt"] = match.memory.text[match.window.start : match.window.end]
     if match.repeated_at:
         reply["count"] = 1 + len(match.repeated_at)
-        reply["also_at"] = [format_instant(one) for one in match.repeated_at]
+        reply["also_at"] = [format_instant(instant) for instant in match.repeated_at]
     return reply
 
 
@@ -77,7 +77,7 @@ def serialize_explanation(explanation: Explanation) -> Json:
         "score": parts.total,
         "meaning": round(parts.meaning, 9),
         "words": round(parts.words, 9),
-        "by_word": {word: round(part, 9) for word, part in explanation.by_word.items()},
+        "by_word": {word: round(score, 9) for word, score in explanation.by_word.items()},
         "tag": parts.tag,
         "exact_phrase": parts.exact_phrase,
         "conversation": round(parts.conversation, 9),

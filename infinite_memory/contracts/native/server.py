@@ -72,14 +72,14 @@ class NativeServer(ContractServer[CommandContext]):
     async def complete(self, ref: Json, argument: str, value: str) -> list[str]:
         if argument == "scope":
             reply = checked(await self._tools.ask("list_memory_scopes"))
-            known = [scope["scope_name"] for scope in reply["scopes"]]
+            candidates = [scope["scope_name"] for scope in reply["scopes"]]
         elif argument == "tag":
             reply = checked(await self._tools.ask("list_memories", filter={"scope": "ALL"}, limit=TAGS_FROM))
-            known = list(dict.fromkeys(tag for result in reply["results"] for tag in result["tags"]))
+            candidates = list(dict.fromkeys(tag for result in reply["results"] for tag in result["tags"]))
         else:
-            known = []
+            candidates = []
         beginning = fold(value)  # once: it may be megabytes long
-        return [one for one in known if fold(one).startswith(beginning)]
+        return [candidate for candidate in candidates if fold(candidate).startswith(beginning)]
 
     def get_topic(self, uri: str) -> str | None:
         return get_topic(uri)

@@ -138,8 +138,10 @@ async def store_memories(call: CommandContext) -> Reply:
     elif good:
         done += await call.engine.memories.store_each(new, create_scope=call.session.auto_create)
     pairs = zip(done, good, strict=True)
-    taken = (_as_asked(one, [draft]) if isinstance(one, InvalidRequestError) else one for one, draft in pairs)
-    results = [next(taken) if isinstance(draft, _Draft) else draft for draft in drafts]
+    outcomes = (
+        _as_asked(outcome, [draft]) if isinstance(outcome, InvalidRequestError) else outcome for outcome, draft in pairs
+    )
+    results = [next(outcomes) if isinstance(draft, _Draft) else draft for draft in drafts]
     stored = sum(isinstance(result, StoreResult) for result in results)
     return {
         "stored": stored,
@@ -232,7 +234,7 @@ async def get_memory(call: CommandContext) -> Reply:
         "revisions": [
             serialize_memory(call.engine, old)
             | {"revision": old.revision, "updated_at": format_instant(old.updated_at)}
-            | ({"moved_at": format_instant(at)} if (at := history.moved_at.get(old.revision)) else {})
+            | ({"moved_at": format_instant(moved_at)} if (moved_at := history.moved_at.get(old.revision)) else {})
             for old in history.revisions
         ],
     }
@@ -318,10 +320,10 @@ def _said(value: Any) -> str:
 
 
 def _details(meta: Fields) -> dict[str, Any]:
-    given = [one for one in DETAILS if one.name in meta]
+    provided = [field for field in DETAILS if field.name in meta]
     return {
-        one.name: meta.find_text(one.name) if one.type is FieldType.TEXT else meta.find_number(one.name)
-        for one in given
+        field.name: meta.find_text(field.name) if field.type is FieldType.TEXT else meta.find_number(field.name)
+        for field in provided
     }
 
 

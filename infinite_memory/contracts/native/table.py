@@ -85,8 +85,8 @@ class CommandContext:
 
     def now(self) -> dt.datetime:
         """The instant to which time expressions are relative: the request's ``now``, else the clock."""
-        given = self.fields.find_instant("now") if "now" in self.fields else None
-        return given or self.clock()
+        provided = self.fields.find_instant("now") if "now" in self.fields else None
+        return provided or self.clock()
 
 
 TABLE: Table[CommandContext] = Table()
@@ -184,7 +184,7 @@ async def make_filter(call: CommandContext, fields: Fields) -> ScopedFilter:
     Raises:
         InvalidRequestError: two scopes are named, or ``time_query`` contains no time.
     """
-    wanted, scope = fields["tags"] or (), fields.find_text("scope")
+    tag_names, scope = fields["tags"] or (), fields.find_text("scope")
     beside = call.fields.find_text("scope")
     if scope is not None and beside is not None and fold(scope) != fold(beside):
         raise InvalidRequestError(
@@ -195,7 +195,7 @@ async def make_filter(call: CommandContext, fields: Fields) -> ScopedFilter:
         get_scopes(call, scope),
         lenient=scope is None,
         rest=Filter(
-            tag_keys=frozenset(map(tag_key, wanted)),
+            tag_keys=frozenset(map(tag_key, tag_names)),
             tags_mode=fields["tags_mode"],
             time=(await get_time_range(call, fields))[0],
             **_get_values(fields),
@@ -226,12 +226,12 @@ async def get_time_range(
     words = fields.find_text("time_query")
     if span is not None or words is None:
         return span, ""
-    found = await span_of_words(call, words, fields.at("time_query"))
-    if found.anchor is Anchor.LAST_CONVERSATION:
+    time_read = await span_of_words(call, words, fields.at("time_query"))
+    if time_read.anchor is Anchor.LAST_CONVERSATION:
         start = await call.engine.memories.last_conversation_start(before=call.now())
-        found = replace(found, span=TimeRange(start, found.span.end))
-    call.time_read = found
-    return found.span, found.rest
+        time_read = replace(time_read, span=TimeRange(start, time_read.span.end))
+    call.time_read = time_read
+    return time_read.span, time_read.rest
 
 
 async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTime:
@@ -243,8 +243,8 @@ async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTi
     """
     if len(words) > MAX_TIME_CHARS:
         raise LimitExceededError(field, len(words), MAX_TIME_CHARS, "characters")
-    found = await in_thread(lambda: find_time(words, call.now(), call.session.zone, whole=True))
-    if found is None:
+    time_read = await in_thread(lambda: find_time(words, call.now(), call.session.zone, whole=True))
+    if time_read is None:
         examples = ", ".join(f'"{example}"' for example in EXAMPLES)
         unsettled = await in_thread(lambda: find_unsettled(words, call.session.zone))
         why = (
@@ -253,7 +253,7 @@ async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTi
         raise InvalidRequestError(
             field, f"there is no time in {truncated_repr(words)}{why}; try for example {examples}, or a range"
         )
-    return found
+    return time_read
 
 
 class TimeWords(NamedTuple):
@@ -268,8 +268,8 @@ async def find_time_words(question: str, now: dt.datetime, zone: ZoneInfo) -> Ti
     """Return the time expression in a question; None if there is none, or the question is too long."""
     if len(question) > MAX_QUESTION_CHARS:
         return None
-    found = await in_thread(lambda: find_time(question, now, zone))
-    return None if found is None else TimeWords(found.words, found.span, found.rest)
+    time_read = await in_thread(lambda: find_time(question, now, zone))
+    return None if time_read is None else TimeWords(time_read.words, time_read.span, time_read.rest)
 
 
 def memory_id(fields: Fields) -> MemoryId:

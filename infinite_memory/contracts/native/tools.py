@@ -107,7 +107,7 @@ class Tools:
         """Return a hint about an unknown tool: where it is available, or a similar name."""
         if TABLE.find(name) is not None and name not in NO_TOOLS:
             return f"; it is none of the {self._which} tools (setting mcp.tools)"
-        near = [other for other in TABLE.nearest(name) if other in commands]
+        near = [candidate for candidate in TABLE.nearest(name) if candidate in commands]
         return f"; did you mean {' or '.join(near)}?" if near else ""
 
     async def call(self, name: str, arguments: Json, call: ToolCall) -> Json:
@@ -138,8 +138,8 @@ class Tools:
 
     def _is_confirmed(self, arguments: Json, warnings: list[str]) -> bool:
         checking = ValidationContext(self._session.limits, self._session.zone, warnings, strict=True)
-        given = {name: value for name, value in arguments.items() if name == CONFIRM.name}
-        return parse_fields((CONFIRM,), given, "", checking).flag(CONFIRM.name)
+        confirmation = {name: value for name, value in arguments.items() if name == CONFIRM.name}
+        return parse_fields((CONFIRM,), confirmation, "", checking).flag(CONFIRM.name)
 
     async def ask(self, action: str, **fields: Any) -> Json:
         """Send a request of the native contract for this client, and return the reply."""
@@ -152,13 +152,15 @@ class Tools:
             await asyncio.wait([self._moving])
         session = dataclasses.replace(self._session)  # a copy: calls run concurrently
         active = session.active_scope
-        told = Told(command.title)
+        progress = Told(command.title)
         contract = self._open(session, agreed)
-        work = asyncio.ensure_future(contract.handle({**arguments, "action": command.name}, told.take))
+        work = asyncio.ensure_future(contract.handle({**arguments, "action": command.name}, progress.take))
         if command.name == "set_active_scope":
             self._moving = work
         try:
-            reply = await (_with_progress(work, told, call) if command.name in LONG else self._finish(work, command))
+            reply = await (
+                _with_progress(work, progress, call) if command.name in LONG else self._finish(work, command)
+            )
         finally:
             if self._moving is work:
                 self._moving = None
@@ -245,9 +247,9 @@ class Told:
     def next(self, seconds: int) -> tuple[float, float | None, str]:
         """Return value, total and message of the next notification. By the protocol, the value must grow each time."""
         self._shown = round(max(self._done, self._shown + CREEP), 3)
-        known = self._total >= self._shown > 0
-        counted = f"{self._done:,}" + (f" of {self._total:,}" if known else "") + " done, " if self._done else ""
-        return self._shown, self._total if known else None, f"{self._title}: {counted}{seconds} s"
+        has_total = self._total >= self._shown > 0
+        counted = f"{self._done:,}" + (f" of {self._total:,}" if has_total else "") + " done, " if self._done else ""
+        return self._shown, self._total if has_total else None, f"{self._title}: {counted}{seconds} s"
 
 
 async def _with_progress(work: Awaitable[Json], told: Told, call: ToolCall) -> Json:

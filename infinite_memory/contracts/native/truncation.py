@@ -65,9 +65,9 @@ def _lengths(value: Any) -> list[int]:
     """Return the lengths of the texts that may be cut."""
     if isinstance(value, dict):
         own = [len(text) for name, text in value.items() if name in _CUT and isinstance(text, str)]
-        return own + [length for part in value.values() for length in _lengths(part)]
+        return own + [length for item in value.values() for length in _lengths(item)]
     if isinstance(value, list):
-        return [length for part in value for length in _lengths(part)]
+        return [length for item in value for length in _lengths(item)]
     return []
 
 
@@ -85,10 +85,10 @@ def _level(lengths: list[int], most: int) -> int:
 
 def _cut_texts(value: Any, most: int) -> Any:
     if isinstance(value, list):
-        return [_cut_texts(one, most) for one in value]
+        return [_cut_texts(item, most) for item in value]
     if not isinstance(value, dict):
         return value
-    cut = {name: _cut_texts(one, most) for name, one in value.items()}
+    cut = {name: _cut_texts(item, most) for name, item in value.items()}
     for name in _CUT:
         if isinstance(text := cut.get(name), str) and len(text) > most:
             cut |= {name: text[:most] + "…", "truncated": True, f"{name}_chars": len(text)}
@@ -96,5 +96,7 @@ def _cut_texts(value: Any, most: int) -> Any:
 
 
 def _longest_list(reply: Json) -> str | None:
-    lists = {name: measure_size({"": one}) for name, one in reply.items() if isinstance(one, list) and len(one) > 1}
+    lists = {
+        name: measure_size({"": items}) for name, items in reply.items() if isinstance(items, list) and len(items) > 1
+    }
     return max(lists, key=lambda name: lists[name]) if lists else None

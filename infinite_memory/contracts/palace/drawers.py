@@ -38,7 +38,7 @@ GROWTH_FACTOR = 4  # factor by which a listing reads more if too many are of oth
 async def memory_remember(call: CommandContext) -> Reply:
     """Store a memory (drawer) in a palace room."""
     importance = call.fields.find_number("importance")
-    kept = await call.engine.memories.store(
+    stored = await call.engine.memories.store(
         NewMemory(
             text=call.fields.text("text"),
             scope=call.palace,
@@ -49,13 +49,13 @@ async def memory_remember(call: CommandContext) -> Reply:
         create_scope=False,
     )
     reply: Json = {
-        "drawer_id": to_uuid(kept.memory.memory_id),
-        "palace": kept.scope.name,
+        "drawer_id": to_uuid(stored.memory.memory_id),
+        "palace": stored.scope.name,
         "status": "stored",
-        "room": get_room(kept.memory),
+        "room": get_room(stored.memory),
     }
     return reply | (
-        {"note": f"it is found by meaning once it is embedded ({kept.pending})"} if kept.pending is not None else {}
+        {"note": f"it is found by meaning once it is embedded ({stored.pending})"} if stored.pending is not None else {}
     )
 
 
@@ -78,20 +78,20 @@ async def memory_recall_deep(call: CommandContext) -> Reply:
 
 
 async def _recall(call: CommandContext, *, deep: bool) -> Reply:
-    wanted, top_k = call.fields.text("query"), call.fields.integer("top_k")
-    found = await call.engine.layers.search(wanted, call.palace, top_k, deep=deep)
-    answers = [_serialize_result(result) for result in found.results if result.layer != IMPORTANT]
+    query_text, top_k = call.fields.text("query"), call.fields.integer("top_k")
+    recalled = await call.engine.layers.search(query_text, call.palace, top_k, deep=deep)
+    answers = [_serialize_result(result) for result in recalled.results if result.layer != IMPORTANT]
     beside = (
         []
         if deep
         else [
-            *_serialize_identity(found),
-            *(_serialize_result(result) for result in found.results if result.layer == IMPORTANT),
+            *_serialize_identity(recalled),
+            *(_serialize_result(result) for result in recalled.results if result.layer == IMPORTANT),
         ]
     )
     results = [*answers, *beside][:top_k]
-    reply: Json = {"palace": found.scope.name, "query": wanted, "results": results}
-    return reply | ({"note": found.note} if found.note is not None else {})
+    reply: Json = {"palace": recalled.scope.name, "query": query_text, "results": results}
+    return reply | ({"note": recalled.note} if recalled.note is not None else {})
 
 
 @TABLE.command(
@@ -130,15 +130,15 @@ async def _listed(call: CommandContext) -> list[Weighed]:
 )  # fmt: skip
 async def memory_forget(call: CommandContext) -> Reply:
     """Delete a drawer from a palace by its UUID."""
-    given = call.fields.text("drawer_id")
-    memory_id = find_memory_id(given)
+    drawer_id = call.fields.text("drawer_id")
+    memory_id = find_memory_id(drawer_id)
     scope = await call.engine.scopes.get(call.palace)
     try:
         if memory_id is None:
-            raise MemoryNotFoundError(given)
+            raise MemoryNotFoundError(drawer_id)
         await call.engine.forget.one(memory_id, call.palace)
     except MemoryNotFoundError:
-        raise InvalidRequestError("", f"drawer {given[:100]} not found in palace {scope.name}") from None
+        raise InvalidRequestError("", f"drawer {drawer_id[:100]} not found in palace {scope.name}") from None
     return {"status": "deleted", "drawer_id": to_uuid(memory_id), "palace": scope.name}
 
 

@@ -48,13 +48,13 @@ class MongoApiTokens(ApiTokens):
 
     async def find(self, token_id: str) -> TokenRecord | None:
         async with self._connection.operation() as database:
-            found = await database[schema.TOKENS].find_one({"_id": {"$eq": token_id}})
-        return _record(found) if found is not None and self._accepts(found) else None
+            document = await database[schema.TOKENS].find_one({"_id": {"$eq": token_id}})
+        return _record(document) if document is not None and self._accepts(document) else None
 
     async def all(self) -> list[TokenRecord]:
         async with self._connection.operation() as database:
-            found = await database[schema.TOKENS].find({}).sort("created_at", 1).to_list(None)
-        return [_record(one) for one in found if self._accepts(one)]
+            documents = await database[schema.TOKENS].find({}).sort("created_at", 1).to_list(None)
+        return [_record(document) for document in documents if self._accepts(document)]
 
     def _accepts(self, document: dict[str, Any]) -> bool:
         return self._connection.set_aside.accepts(DocumentKind.TOKEN, schema.TOKENS, document)

@@ -127,8 +127,8 @@ class BackupCheck:
             version = (document["memory_id"], document["revision"])
             self._check_unique(self._versions, version, collection, document, "revision")
         elif kind is DocumentKind.FACT and document["active"]:
-            place = (document["scope_id"], document["subject_key"], document["predicate_key"])
-            self._check_unique(self._holding, place, collection, document, "active")
+            fact_key = (document["scope_id"], document["subject_key"], document["predicate_key"])
+            self._check_unique(self._holding, fact_key, collection, document, "active")
 
     @staticmethod
     def _check_unique(seen: set[Any], key: Any, collection: str, document: Document, field: str = "_id") -> None:

@@ -27,16 +27,18 @@ async def add_revisions(connection: Connection, versions: Sequence[MemoryRecord]
     for batch in _batches(versions):
         ids = [mapping.object_id(memory.memory_id) for memory in batch]
         async with connection.operation(factor=4) as database:
-            found = database[schema.REVISIONS].find(
+            cursor = database[schema.REVISIONS].find(
                 {"memory_id": {"$in": ids}}, {"memory_id": 1, "revision": 1, "_id": 0}
             )
-            there = {(one["memory_id"], one["revision"]) async for one in found}
+            there = {(document["memory_id"], document["revision"]) async for document in cursor}
         fresh = {
-            (key, one.revision): one for key, one in zip(ids, batch, strict=True) if (key, one.revision) not in there
+            (key, version.revision): version
+            for key, version in zip(ids, batch, strict=True)
+            if (key, version.revision) not in there
         }
         added += len(fresh)
         if not dry_run:
-            await _insert(connection, schema.REVISIONS, [_version(one) for one in fresh.values()])
+            await _insert(connection, schema.REVISIONS, [_version(version) for version in fresh.values()])
     return added
 
 
@@ -46,8 +48,8 @@ async def find_facts(connection: Connection, facts: Sequence[Fact]) -> set[FactI
     for batch in _batches(facts):
         keys = [mapping.object_id(fact.fact_id) for fact in batch]
         async with connection.operation(factor=4) as database:
-            found = database[schema.FACTS].find({"_id": {"$in": keys}}, {"_id": 1})
-            there |= {FactId(str(one["_id"])) async for one in found}
+            cursor = database[schema.FACTS].find({"_id": {"$in": keys}}, {"_id": 1})
+            there |= {FactId(str(document["_id"])) async for document in cursor}
     return there
 
 
@@ -66,17 +68,17 @@ async def add_facts(
             if document["active"]
         ]
         holding |= await _find_held(connection, keys)
-        taken: dict[ObjectId, Document] = {}
+        accepted: dict[ObjectId, Document] = {}
         for document in documents:
             if document["active"] and _get_place(document) in holding:
                 continue
-            taken[document["_id"]] = document
+            accepted[document["_id"]] = document
             if document["active"]:
                 holding.add(_get_place(document))
         if not dry_run:
-            for key in await _insert(connection, schema.FACTS, list(taken.values())):
-                del taken[key]
-        refused += [fact for fact, document in zip(batch, documents, strict=True) if document["_id"] not in taken]
+            for key in await _insert(connection, schema.FACTS, list(accepted.values())):
+                del accepted[key]
+        refused += [fact for fact, document in zip(batch, documents, strict=True) if document["_id"] not in accepted]
     return refused
 
 

@@ -90,8 +90,8 @@ def feed(connection: Connection, identity: str, deployment: str) -> Feed:
 def place_of(token: bytes) -> Timestamp:
     """Return a token's position in time; later is greater."""
     document = bson.decode(token)
-    place: Timestamp = document["polled"] if "polled" in document else document["at"]
-    return place
+    position: Timestamp = document["polled"] if "polled" in document else document["at"]
+    return position
 
 
 def _read_token(token: bytes, identity: str) -> dict[str, Any]:
@@ -126,9 +126,13 @@ class StreamedFeed:
 
     async def follow(self, after: bytes) -> AsyncIterator[Change | None]:
         """Follow the stream; the token must still be in the oplog."""
-        place = _read_token(after, self._identity)
-        await self._check_not_future(place)
-        where = {"resume_after": place["resume"]} if "resume" in place else {"start_at_operation_time": place.get("at")}
+        position = _read_token(after, self._identity)
+        await self._check_not_future(position)
+        where = (
+            {"resume_after": position["resume"]}
+            if "resume" in position
+            else {"start_at_operation_time": position.get("at")}
+        )
         database = await self._connection.database()
         stream = None
         told_quiet_at = 0.0
@@ -212,27 +216,27 @@ class PolledFeed:
 
     async def follow(self, after: bytes) -> AsyncIterator[Change | None]:
         """Poll; the token must be younger than the oldest tombstone."""
-        place = _read_token(after, self._identity).get("polled")
-        if not isinstance(place, Timestamp):
+        position = _read_token(after, self._identity).get("polled")
+        if not isinstance(position, Timestamp):
             raise FeedLostError("the change token was made by another kind of server")
         async with self._connection.operation() as database:
             now = await _server_time(database)
-        if place > now:
+        if position > now:
             raise FeedLostError("the change token is from a later state of the database than its present one")
-        if now.time - place.time > _TOO_OLD_S:
+        if now.time - position.time > _TOO_OLD_S:
             raise FeedLostError("the change token is too old")
         while True:
-            for change, at in await self._poll(Timestamp(max(place.time - _OVERLAP_S, 0), 0)):
-                place = max(place, at)
-                yield dataclasses.replace(change, token=self._token(place))
-            self._forget(place.time - _OVERLAP_S)
+            for change, changed_at in await self._poll(Timestamp(max(position.time - _OVERLAP_S, 0), 0)):
+                position = max(position, changed_at)
+                yield dataclasses.replace(change, token=self._token(position))
+            self._forget(position.time - _OVERLAP_S)
             yield None
             await asyncio.sleep(_POLL_S)
 
     async def _poll(self, since: Timestamp) -> list[tuple[Change, Timestamp]]:
         """Return changes not reported yet, oldest first."""
         newer = {"changed": {"$gt": since}}
-        found: list[tuple[Change, Timestamp]] = []
+        changes: list[tuple[Change, Timestamp]] = []
         async with self._connection.operation(factor=4) as database:
             scopes = await database[schema.SCOPES].find({}).sort("_id", 1).to_list(None)
             for scope in scopes:
@@ -250,15 +254,15 @@ class PolledFeed:
                             MemoryId(str(document["_id"])),
                             _revision(document),
                         )
-                        found.append((change, document["changed"]))
+                        changes.append((change, document["changed"]))
             async for stone in database[schema.TOMBSTONES].find(newer | {"scope_id": {"$type": "objectId"}}):
                 if await _is_gone(database, stone) and self._is_new((repr(stone["_id"]),), stone["changed"]):
-                    found.append((_to_change(stone), stone["changed"]))
-        found.sort(key=lambda pair: pair[1])
+                    changes.append((_to_change(stone), stone["changed"]))
+        changes.sort(key=lambda pair: pair[1])
         if scopes != self._scopes:
             self._scopes = scopes
-            found.insert(0, (Change(ChangeKind.SCOPES_CHANGED, b""), since))
-        return found
+            changes.insert(0, (Change(ChangeKind.SCOPES_CHANGED, b""), since))
+        return changes
 
     def _is_new(self, key: tuple[Any, ...], at: Timestamp) -> bool:
         if key in self._told:
@@ -267,7 +271,7 @@ class PolledFeed:
         return True
 
     def _forget(self, before_s: int) -> None:
-        self._told = {key: at for key, at in self._told.items() if at >= before_s}
+        self._told = {key: reported_s for key, reported_s in self._told.items() if reported_s >= before_s}
 
     def _token(self, at: Timestamp) -> bytes:
         return bson.encode({"store": self._identity, "polled": at})
@@ -303,16 +307,16 @@ async def _is_gone(database: Database, stone: Mapping[str, Any]) -> bool:
 
 async def _server_time(database: Database) -> Timestamp:
     """Return a timestamp from a standalone server's clock, as its writes get."""
-    found = await database[schema.META].find_one_and_update(
+    document = await database[schema.META].find_one_and_update(
         {"_id": "clock"},
         {"$currentDate": {"at": {"$type": "timestamp"}}},
         upsert=True,
         return_document=ReturnDocument.AFTER,
     )
-    if found is None:
+    if document is None:
         raise StoreError("MongoDB did not tell its time")
-    at: Timestamp = found["at"]
-    return at
+    now: Timestamp = document["at"]
+    return now
 
 
 async def write_tombstones(database: Database, scope_key: ObjectId, keys: Sequence[ObjectId]) -> None:

@@ -106,8 +106,8 @@ class MongoCopies(Copies):
             leases = database[schema.META]
             with contextlib.suppress(DuplicateKeyError):  # another process creates it concurrently
                 await leases.update_one(key, {"$setOnInsert": {"holder": "", "until": _LONG_AGO}}, upsert=True)
-            taken = {"$set": {"holder": holder, "until": until}}
-            return (await leases.update_one({**key, "$expr": free}, [taken])).matched_count == 1
+            update = {"$set": {"holder": holder, "until": until}}
+            return (await leases.update_one({**key, "$expr": free}, [update])).matched_count == 1
 
     async def release_lease(self, name: str, holder: str) -> None:
         async with self._connection.operation() as database:

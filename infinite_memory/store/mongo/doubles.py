@@ -30,32 +30,32 @@ async def find_hidden_doubles(database: Database, located: Located) -> HiddenDou
     named: dict[ObjectId, dict[str, list[MemoryId]]] = defaultdict(lambda: defaultdict(list))
     for scope_id, ids in batches(located):
         scope_key = mapping.object_id(scope_id)
-        for place in [scope_key, *await _former_places(database, ids)]:
-            keys[place].update(ids)
+        for key in [scope_key, *await _former_places(database, ids)]:
+            keys[key].update(ids)
         live = {"_id": {"$in": ids}, "live": True}
-        async for one in database[schema.collection_name(scope_key)].find(live, {"content_hash": 1}):
-            named[scope_key][str(one.get("content_hash", ""))].append(MemoryId(str(one["_id"])))
+        async for document in database[schema.collection_name(scope_key)].find(live, {"content_hash": 1}):
+            named[scope_key][str(document.get("content_hash", ""))].append(MemoryId(str(document["_id"])))
     merged: dict[MemoryId, ScopeId] = {}
     alike: dict[MemoryId, ScopeId] = {}
     originals: dict[MemoryId, ScopeId] = {}
-    for place, into in keys.items():
-        memories, scope_id = database[schema.collection_name(place)], ScopeId(str(place))
+    for key, into in keys.items():
+        memories, scope_id = database[schema.collection_name(key)], ScopeId(str(key))
         for some in _parts(list(into)):
-            async for one in memories.find({"live": False, "merged_into": {"$in": some}}, {"_id": 1}):
-                merged[MemoryId(str(one["_id"]))] = scope_id
-        for hashes in _parts(list(named[place])):
+            async for document in memories.find({"live": False, "merged_into": {"$in": some}}, {"_id": 1}):
+                merged[MemoryId(str(document["_id"]))] = scope_id
+        for hashes in _parts(list(named[key])):
             of_text = {"live": False, "merged_into": {"$exists": False}, "content_hash": {"$in": hashes}}
-            async for one in memories.find(of_text, {"content_hash": 1}):
-                alike[MemoryId(str(one["_id"]))] = scope_id
-                originals |= dict.fromkeys(named[place][one["content_hash"]], scope_id)
+            async for document in memories.find(of_text, {"content_hash": 1}):
+                alike[MemoryId(str(document["_id"]))] = scope_id
+                originals |= dict.fromkeys(named[key][document["content_hash"]], scope_id)
     return HiddenDoubles(merged, alike, originals)
 
 
 async def _former_places(database: Database, keys: Sequence[ObjectId]) -> list[ObjectId]:
     """Return the scopes from which some of the memories were moved."""
     moves = {"memory_id": {"$in": keys}, "moved_from": {"$exists": True}}
-    found = database[schema.REVISIONS].find(moves, {"moved_from": 1})
-    return list(dict.fromkeys([one["moved_from"] async for one in found]))
+    cursor = database[schema.REVISIONS].find(moves, {"moved_from": 1})
+    return list(dict.fromkeys([document["moved_from"] async for document in cursor]))
 
 
 def _parts(items: Sequence[T]) -> Iterator[list[T]]:

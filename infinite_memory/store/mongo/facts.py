@@ -80,8 +80,8 @@ class MongoFacts(Facts):
 
     async def _list(self, query: Document, order: list[tuple[str, int]]) -> list[Fact]:
         async with self._connection.operation() as database:
-            found = await database[schema.FACTS].find(query).sort(order).to_list(None)
-        return [from_document(one) for one in found if self._accepts(one)]
+            documents = await database[schema.FACTS].find(query).sort(order).to_list(None)
+        return [from_document(document) for document in documents if self._accepts(document)]
 
     def _accepts(self, document: Document) -> bool:
         return self._connection.set_aside.accepts(DocumentKind.FACT, schema.FACTS, document)
@@ -110,8 +110,8 @@ async def _check_kept(database: Database, asserted: Asserted) -> None:
     except ScopeNotFoundError:
         if asserted.outcome is FactOutcome.CONFIRMED:
             return  # it is not new: it was moved with the scope's facts
-        left = {"_id": object_id(fact.fact_id), "scope_id": object_id(fact.scope_id)}
-        if (await facts.delete_one(left)).deleted_count:
+        query = {"_id": object_id(fact.fact_id), "scope_id": object_id(fact.scope_id)}
+        if (await facts.delete_one(query)).deleted_count:
             if asserted.closed is not None:
                 await _open_again(facts, object_id(asserted.closed.fact_id))
             raise
@@ -132,11 +132,11 @@ async def _replace(
     newest = await _newest(facts, about, session, accepts)
     held = newest if newest is not None and newest["active"] else None
     if held is not None and held["object"] == fact.object:
-        known: Document = {"confidence": fact.confidence}
+        changes: Document = {"confidence": fact.confidence}
         if fact.provenance is not None:
-            known["provenance"] = fact.provenance
-        await facts.update_one({"_id": held["_id"]}, {"$set": known}, session=session)
-        return Asserted(from_document(held | known), FactOutcome.CONFIRMED)
+            changes["provenance"] = fact.provenance
+        await facts.update_one({"_id": held["_id"]}, {"$set": changes}, session=session)
+        return Asserted(from_document(held | changes), FactOutcome.CONFIRMED)
     begins_at = floor_to_millisecond(fact.valid_from)
     if newest is not None:
         begins_at = max(begins_at, newest.get("valid_to") or newest["valid_from"] + MILLISECOND)

@@ -54,10 +54,12 @@ def check_hosts(uri: str, ours: str | None, allowed: str) -> None:
         InvalidRequestError: it is not a MongoDB URI, or names another host.
     """
     remember(uri)
-    known = {"localhost", "127.0.0.1", "::1"} | {name.strip().casefold() for name in allowed.split(",") if name.strip()}
-    known |= _hosts(ours) if ours else set()
+    allowed_hosts = {"localhost", "127.0.0.1", "::1"} | {
+        name.strip().casefold() for name in allowed.split(",") if name.strip()
+    }
+    allowed_hosts |= _hosts(ours) if ours else set()
     try:
-        strange = sorted(host for host in _hosts(uri) if host not in known and not host.startswith("/"))
+        strange = sorted(host for host in _hosts(uri) if host not in allowed_hosts and not host.startswith("/"))
     except ValueError as exc:
         raise InvalidRequestError("mongodb_uri", NO_URI) from exc
     if strange:
@@ -136,11 +138,11 @@ class LegacyDatabase:
             InvalidRequestError: the server went away.
         """
         try:
-            found = self._database[collection].find({}, {"embedding": 0}, batch_size=_PAGE).sort("_id", 1)
-            with found:
-                for one in found:
-                    key = one.pop("_id")
-                    yield LegacyDocument(str(key), key.generation_time if isinstance(key, ObjectId) else None, one)
+            cursor = self._database[collection].find({}, {"embedding": 0}, batch_size=_PAGE).sort("_id", 1)
+            with cursor:
+                for document in cursor:
+                    key = document.pop("_id")
+                    yield LegacyDocument(str(key), key.generation_time if isinstance(key, ObjectId) else None, document)
         except PyMongoError as exc:
             raise InvalidRequestError("mongodb_uri", f"that database cannot be read: {_why(exc)}") from exc
 

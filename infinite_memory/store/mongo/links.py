@@ -40,14 +40,16 @@ class MongoLinks(Links):
 
     async def of(self, memory_ids: Collection[MemoryId]) -> list[Link]:
         keys = [key for memory_id in memory_ids if (key := find_object_id(memory_id)) is not None]
-        found: dict[str, Link] = {}
+        links: dict[str, Link] = {}
         for start in range(0, len(keys), _BATCH):
-            wanted = {"$in": keys[start : start + _BATCH]}
+            condition = {"$in": keys[start : start + _BATCH]}
             async with self._connection.operation() as database:
-                async for document in database[schema.LINKS].find({"$or": [{"from_id": wanted}, {"to_id": wanted}]}):
+                async for document in database[schema.LINKS].find(
+                    {"$or": [{"from_id": condition}, {"to_id": condition}]}
+                ):
                     if self._connection.set_aside.accepts(DocumentKind.LINK, schema.LINKS, document):
-                        found[str(document["_id"])] = from_document(document)
-        return sorted(found.values(), key=lambda one: (one.created_at, one.from_id, one.to_id, one.relation))
+                        links[str(document["_id"])] = from_document(document)
+        return sorted(links.values(), key=lambda one: (one.created_at, one.from_id, one.to_id, one.relation))
 
 
 def to_document(link: Link, scope_id: ScopeId) -> Document:

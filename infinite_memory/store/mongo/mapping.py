@@ -51,19 +51,19 @@ def object_id(text: str) -> ObjectId:
     Raises:
         InvalidRequestError: it is not 24 hex digits.
     """
-    found = find_object_id(text)
-    if found is None:
+    key = find_object_id(text)
+    if key is None:
         raise InvalidRequestError.invalid_value("id", text, "24 hexadecimal digits")
-    return found
+    return key
 
 
 def find_object_id(text: str) -> ObjectId | None:
     """Parse an id; None if it is invalid; ids are matched exactly, in lower case."""
     try:
-        found = ObjectId(text)
+        key = ObjectId(text)
     except (InvalidId, TypeError):
         return None
-    return found if str(found) == text else None
+    return key if str(key) == text else None
 
 
 def to_document(memory: MemoryRecord) -> Document:

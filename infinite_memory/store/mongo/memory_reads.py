@@ -76,14 +76,14 @@ class MemoryReader:
         accepts = self._connection.set_aside.accepts
 
         async def read(scope_id: ScopeId, ids: list[ObjectId]) -> list[MemoryRecord]:
-            wanted = {"_id": {"$in": ids}, **query}
+            criteria = {"_id": {"$in": ids}, **query}
             async with (
                 self._connection.operation() as database,
                 caught_up_session(database) if latest else contextlib.nullcontext() as session,
             ):
-                found = get_collection(database, scope_id).find(wanted, projection, session=session)
+                cursor = get_collection(database, scope_id).find(criteria, projection, session=session)
                 memories: list[MemoryRecord] = []
-                for count, document in enumerate(await found.batch_size(_PAGE).to_list(None), 1):
+                for count, document in enumerate(await cursor.batch_size(_PAGE).to_list(None), 1):
                     if accepts(DocumentKind.MEMORY, schema.collection_name(scope_id), document):
                         memories.append(mapping.from_document(document, scope_id))
                     if count % _FEW == 0:
@@ -99,12 +99,12 @@ class MemoryReader:
 
         async def look(scope_id: ScopeId, ids: list[ObjectId]) -> dict[MemoryId, ScopeId]:
             async with self._connection.operation() as database:
-                found = get_collection(database, scope_id).find({"_id": {"$in": ids}}, {"_id": 1})
-                return {MemoryId(str(one["_id"])): scope_id async for one in found}
+                cursor = get_collection(database, scope_id).find({"_id": {"$in": ids}}, {"_id": 1})
+                return {MemoryId(str(document["_id"])): scope_id async for document in cursor}
 
         located: dict[MemoryId, ScopeId] = {}
-        for part in await _gather(lambda batch: look(*batch), every):
-            located |= part
+        for result in await _gather(lambda batch: look(*batch), every):
+            located |= result
         return located
 
     async def deleted_ids(
@@ -124,18 +124,18 @@ class MemoryReader:
 
         async def look(some: Sequence[ScopeId]) -> dict[MemoryId, ScopeId]:
             first, *others = (
-                (schema.collection_name(one), [{"$match": {f"metadata.{SOURCES}": named}},
-                                               {"$project": {"scope": {"$literal": str(one)}}}])
-                for one in some
+                (schema.collection_name(scope_id), [{"$match": {f"metadata.{SOURCES}": named}},
+                                               {"$project": {"scope": {"$literal": str(scope_id)}}}])
+                for scope_id in some
             )  # fmt: skip
             united = [{"$unionWith": {"coll": name, "pipeline": steps}} for name, steps in others]
             async with self._connection.operation(factor=4) as database:
-                found = await aggregate(database[first[0]], [*first[1], *united])
-            return {MemoryId(str(one["_id"])): ScopeId(one["scope"]) for one in found}
+                documents = await aggregate(database[first[0]], [*first[1], *united])
+            return {MemoryId(str(document["_id"])): ScopeId(document["scope"]) for document in documents}
 
         quoting: dict[MemoryId, ScopeId] = {}
-        for part in await _gather(look, together):
-            quoting |= part
+        for result in await _gather(look, together):
+            quoting |= result
         return quoting
 
     async def list_ids(self, scope_id: ScopeId) -> frozenset[MemoryId]:
@@ -145,12 +145,12 @@ class MemoryReader:
     async def _list_ids(self, query: Document, scope_ids: Collection[ScopeId] | None) -> dict[MemoryId, ScopeId]:
         async def look(scope_id: ScopeId) -> dict[MemoryId, ScopeId]:
             async with self._connection.operation(factor=4) as database:
-                found = get_collection(database, scope_id).find(query, {"_id": 1}).batch_size(_BATCH)
-                return {MemoryId(str(one["_id"])): scope_id async for one in found}
+                cursor = get_collection(database, scope_id).find(query, {"_id": 1}).batch_size(_BATCH)
+                return {MemoryId(str(document["_id"])): scope_id async for document in cursor}
 
         hidden: dict[MemoryId, ScopeId] = {}
-        for part in await _gather(look, await self._scopes.ids() if scope_ids is None else scope_ids):
-            hidden |= part
+        for result in await _gather(look, await self._scopes.ids() if scope_ids is None else scope_ids):
+            hidden |= result
         return hidden
 
     async def list_deleted(
@@ -158,14 +158,17 @@ class MemoryReader:
     ) -> list[Deletion]:
         query: Document = {"live": False, "deleted_at": {"$type": "date"}}
         if before is not None:
-            at, last_id = before.deleted_at, ObjectId(before.memory_id)
-            query["$or"] = [{"deleted_at": {"$lt": at}}, {"deleted_at": at, "_id": {"$lt": last_id}}]
+            deleted_at, last_id = before.deleted_at, ObjectId(before.memory_id)
+            query["$or"] = [{"deleted_at": {"$lt": deleted_at}}, {"deleted_at": deleted_at, "_id": {"$lt": last_id}}]
 
         async def look(scope_id: ScopeId) -> list[Deletion]:
             async with self._connection.operation(factor=4) as database:
-                found = get_collection(database, scope_id).find(query, {"_id": 1, "deleted_at": 1})
-                latest = found.sort([("deleted_at", DESCENDING), ("_id", DESCENDING)]).limit(limit)
-                return [Deletion(one["deleted_at"], MemoryId(str(one["_id"])), scope_id) async for one in latest]
+                cursor = get_collection(database, scope_id).find(query, {"_id": 1, "deleted_at": 1})
+                latest = cursor.sort([("deleted_at", DESCENDING), ("_id", DESCENDING)]).limit(limit)
+                return [
+                    Deletion(document["deleted_at"], MemoryId(str(document["_id"])), scope_id)
+                    async for document in latest
+                ]
 
         parts = await _gather(look, await self._scopes.ids() if scope_ids is None else scope_ids)
         return sorted(itertools.chain.from_iterable(parts), reverse=True)[:limit]
@@ -226,8 +229,8 @@ class MemoryReader:
         while True:
             query = {**where, "_id": bound}
             async with self._connection.operation(factor=4, asks_first="$gte" in bound) as database:
-                found = get_collection(database, scope_id).with_options(codec_options=codec).find(query, projection)
-                page = await found.sort("_id", 1).limit(size).batch_size(size).to_list(None)
+                cursor = get_collection(database, scope_id).with_options(codec_options=codec).find(query, projection)
+                page = await cursor.sort("_id", 1).limit(size).batch_size(size).to_list(None)
             if page:
                 yield page
             if len(page) < size:
@@ -239,8 +242,8 @@ class MemoryReader:
         return dict(zip(scope_ids, await _gather(lambda one: self._count(one, live=True), scope_ids), strict=True))
 
     async def count_deleted(self, scope_ids: Collection[ScopeId] | None) -> int:
-        wanted = await self._scopes.ids() if scope_ids is None else scope_ids
-        return sum(await _gather(lambda one: self._count(one, live=False), wanted))
+        counted_ids = await self._scopes.ids() if scope_ids is None else scope_ids
+        return sum(await _gather(lambda one: self._count(one, live=False), counted_ids))
 
     async def _count(self, scope_id: ScopeId, *, live: bool) -> int:
         async with self._connection.operation(factor=4, asks_first=False) as database:
@@ -262,8 +265,8 @@ def batches(located: Located) -> Iterator[tuple[ScopeId, list[ObjectId]]]:
         if mapping.find_object_id(scope_id) is None:
             continue
         for start in range(0, len(ids), _BATCH):  # ids are parsed per batch: parsing many takes long
-            found = map(mapping.find_object_id, ids[start : start + _BATCH])
-            if keys := [key for key in found if key is not None]:
+            parsed = map(mapping.find_object_id, ids[start : start + _BATCH])
+            if keys := [key for key in parsed if key is not None]:
                 yield scope_id, keys
 
 

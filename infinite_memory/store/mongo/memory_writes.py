@@ -84,12 +84,12 @@ class MemoryWriter:
             await self._scopes.check({memory.scope_id})
         except ScopeNotFoundError as exc:  # merged into another concurrently, it may have been copied before
             located = await self._locate_merged([memory])
-            found = (await self._reader.fetch(located, deleted=None, vectors=True)).get(memory.memory_id)
-            if found is None:
+            current = (await self._reader.fetch(located, deleted=None, vectors=True)).get(memory.memory_id)
+            if current is None:
                 raise MemoryNotFoundError(memory.memory_id) from exc
-            if (found.text, found.updated_at) != (memory.text, memory.updated_at):
+            if (current.text, current.updated_at) != (memory.text, memory.updated_at):
                 raise MemoryChangedError(memory.memory_id) from exc
-            return found
+            return current
         return after
 
     async def _locate_merged(self, memories: Sequence[MemoryRecord]) -> Located:
@@ -123,7 +123,9 @@ class MemoryWriter:
 
     async def _write_or_undo(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
         """Write without a transaction; after a failure, restore what was replaced."""
-        olds = await self._reader.fetch({one.memory_id: one.scope_id for one in changed}, deleted=None, vectors=True)
+        olds = await self._reader.fetch(
+            {record.memory_id: record.scope_id for record in changed}, deleted=None, vectors=True
+        )
         done: list[MemoryRecord] = []
         try:
             for memory in changed:
@@ -158,9 +160,9 @@ class MemoryWriter:
         for memory_id, scope_id in located.items():
             by_revision.setdefault(read[memory_id], {})[memory_id] = scope_id
         return [
-            one
+            hidden_id
             for revision, some in by_revision.items()
-            for one in await self._mark(
+            for hidden_id in await self._mark(
                 some, live=True, change={"$set": hidden}, revision=revision, condition=condition
             )
         ]
@@ -186,8 +188,8 @@ class MemoryWriter:
                 memories = get_collection(database, scope_id)
                 result = await memories.update_many({"_id": {"$in": ids}, **asked}, update)
                 if result.matched_count:
-                    found = memories.find({"_id": {"$in": ids}, "mark": mark}, {"_id": 1})
-                    changed += [MemoryId(str(one["_id"])) async for one in found]
+                    cursor = memories.find({"_id": {"$in": ids}, "mark": mark}, {"_id": 1})
+                    changed += [MemoryId(str(document["_id"])) async for document in cursor]
                 is_left = result.matched_count < len(ids) and (
                     await memories.count_documents({"_id": {"$in": ids}}) < len(ids)
                 )
@@ -204,39 +206,39 @@ class MemoryWriter:
                 query = {"_id": {"$in": every[start : start + _PURGED]}, **hidden}
                 async with self._connection.operation(factor=2) as database:
                     take = self._take_one_by_one if self.polled else self._take_in_transaction
-                    if taken := await take(database, scope_key, query):
-                        await note_removed(database, scope_key, taken)
-                        removed += [MemoryId(str(document["_id"])) for document in taken]
+                    if deleted := await take(database, scope_key, query):
+                        await note_removed(database, scope_key, deleted)
+                        removed += [MemoryId(str(document["_id"])) for document in deleted]
         return removed
 
     async def _take_in_transaction(
         self, database: Database, scope_key: ObjectId, query: Mapping[str, Any]
     ) -> list[Document]:
         """Remove the memories that match a query; one restored concurrently is kept, with everything attached to it."""
-        memories, taken = database[schema.collection_name(scope_key)], list[Document]()
+        memories, deleted = database[schema.collection_name(scope_key)], list[Document]()
 
         async def work(session: AsyncClientSession) -> None:
-            found = memories.find(query, {"_id": 1, "created_at": 1}, session=session)
-            taken[:] = [one async for one in found]
-            if keys := [document["_id"] for document in taken]:
+            cursor = memories.find(query, {"_id": 1, "created_at": 1}, session=session)
+            deleted[:] = [document async for document in cursor]
+            if keys := [document["_id"] for document in deleted]:
                 await memories.delete_many({"_id": {"$in": keys}}, session=session)
                 await _remove_belongings(database, keys, session)
 
         await in_transaction(database.client, work)
-        return taken
+        return deleted
 
     async def _take_one_by_one(
         self, database: Database, scope_key: ObjectId, query: Mapping[str, Any]
     ) -> list[Document]:
         """As `_take_in_transaction`, without transactions: the memory is removed first, because only then is its removal certain."""
-        memories, taken = database[schema.collection_name(scope_key)], list[Document]()
-        for one in await memories.find(query, {"_id": 1, "created_at": 1}).to_list(None):
-            if (await memories.delete_one({**query, "_id": one["_id"]})).deleted_count:
-                taken.append(one)
-        if keys := [document["_id"] for document in taken]:
+        memories, deleted = database[schema.collection_name(scope_key)], list[Document]()
+        for candidate in await memories.find(query, {"_id": 1, "created_at": 1}).to_list(None):
+            if (await memories.delete_one({**query, "_id": candidate["_id"]})).deleted_count:
+                deleted.append(candidate)
+        if keys := [document["_id"] for document in deleted]:
             await changes.write_tombstones(database, scope_key, keys)
             await _remove_belongings(database, keys)
-        return taken
+        return deleted
 
     async def remove(self, located: Located) -> list[MemoryId]:
         removed: list[MemoryId] = []
@@ -250,9 +252,9 @@ class MemoryWriter:
                 count = 0
                 if there:
                     await note_removed(database, scope_key, there)
-                    count = await self._remove(database, scope_key, [one["_id"] for one in there])
+                    count = await self._remove(database, scope_key, [document["_id"] for document in there])
                     await note_removed(database, scope_key, there)
-                    removed += [MemoryId(str(one["_id"])) for one in there]
+                    removed += [MemoryId(str(document["_id"])) for document in there]
             # Without transactions a copy may already exist elsewhere.
             if elsewhere := await self._find_elsewhere(scope_id, ids, is_left=self.polled or count < len(ids)):
                 removed += await self.remove(elsewhere)
@@ -281,7 +283,7 @@ class MemoryWriter:
         if not is_left and await self._scopes.is_there(scope_id):
             return {}
         located = await self._reader.locate([MemoryId(str(key)) for key in keys])
-        return {memory_id: place for memory_id, place in located.items() if place != scope_id}
+        return {memory_id: current_scope for memory_id, current_scope in located.items() if current_scope != scope_id}
 
 
 async def _remove_belongings(
@@ -312,9 +314,9 @@ async def insert_or_undo(database: Database, by_scope: Mapping[ScopeId, list[Doc
             try:
                 await get_collection(database, scope_id).insert_many(group)
             except BulkWriteError as exc:
-                done.append((scope_id, [one["_id"] for one in group[: exc.details["nInserted"]]]))
+                done.append((scope_id, [document["_id"] for document in group[: exc.details["nInserted"]]]))
                 raise
-            done.append((scope_id, [one["_id"] for one in group]))
+            done.append((scope_id, [document["_id"] for document in group]))
     except Exception:
         for scope_id, keys in done:
             await get_collection(database, scope_id).delete_many({"_id": {"$in": keys}})
@@ -363,8 +365,8 @@ async def _keep_version(
     Done before the change, so that no version can be missing; keyed by revision, so that repeating it is idempotent.
     """
     version = {"memory_id": mapping.object_id(memory.memory_id), "revision": memory.revision}
-    kept = {"$setOnInsert": {"scope_id": mapping.object_id(memory.scope_id), "document": before}}
-    done = await database[schema.REVISIONS].update_one(version, kept, upsert=True, session=session)
+    update = {"$setOnInsert": {"scope_id": mapping.object_id(memory.scope_id), "document": before}}
+    done = await database[schema.REVISIONS].update_one(version, update, upsert=True, session=session)
     return done.upserted_id is not None
 
 

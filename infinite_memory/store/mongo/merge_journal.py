@@ -45,12 +45,12 @@ async def note_removed(database: Database, scope_key: ObjectId, removed: Sequenc
     """Record memories (``_id`` and ``created_at``) as hard-deleted if they are being moved or their scope merged."""
     name = schema.collection_name(scope_key)
     pours = {"do": "pour", "$or": [{"from": name}, {"to": name}]}
-    moves = {"do": "move", "memory": {"$in": [one["_id"] for one in removed]}}
+    moves = {"do": "move", "memory": {"$in": [document["_id"] for document in removed]}}
     merging = {**_JOURNALS, "steps": {"$elemMatch": {"$or": [pours, moves]}}}
     for journal in await database[schema.META].find(merging, {"_id": 1}).to_list(None):
         notes = [
-            UpdateOne({"_id": one["_id"]}, {"$addToSet": {"created_at": one.get("created_at")}}, upsert=True)
-            for one in removed
+            UpdateOne({"_id": document["_id"]}, {"$addToSet": {"created_at": document.get("created_at")}}, upsert=True)
+            for document in removed
         ]
         for start in range(0, len(notes), _BATCH):
             await _notes(database, journal["_id"]).bulk_write(notes[start : start + _BATCH], ordered=False)
@@ -140,8 +140,8 @@ async def is_receiving_memories(database: Database, scope_key: ObjectId) -> bool
 
 
 def _pairs(removed: Sequence[Document]) -> Iterator[Mapping[str, Any]]:
-    for one in removed:
-        yield {"_id": one["_id"], "created_at": {"$in": one["created_at"]}}
+    for document in removed:
+        yield {"_id": document["_id"], "created_at": {"$in": document["created_at"]}}
 
 
 def _notes(database: Database, key: str) -> Any:

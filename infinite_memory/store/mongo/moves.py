@@ -202,9 +202,9 @@ async def _keep_version(
 ) -> None:
     before = {name: value for name, value in document.items() if name != "embedding"}
     version = {"memory_id": step["memory"], "revision": document["revision"]}
-    kept = {"$setOnInsert": {"scope_id": step["to"], "document": before}, "$set": {"moved_from": step["from"]}}
+    update = {"$setOnInsert": {"scope_id": step["to"], "document": before}, "$set": {"moved_from": step["from"]}}
     when = {"$currentDate": {"moved_at": True}}
-    await database[schema.REVISIONS].update_one(version, kept | when, upsert=True, session=session)
+    await database[schema.REVISIONS].update_one(version, update | when, upsert=True, session=session)
 
 
 async def _take_along(database: Database, step: Step, session: AsyncClientSession | None = None) -> None:
@@ -217,12 +217,12 @@ async def find_moved(database: Database, memory_ids: Collection[MemoryId]) -> di
     """Return the scopes of those memories that were ever moved, live or soft-deleted."""
     keys = [key for memory_id in memory_ids if (key := mapping.find_object_id(memory_id)) is not None]
     query = {"memory_id": {"$in": keys}, "moved_from": {"$exists": True}}
-    found = database[schema.REVISIONS].find(query, {"memory_id": 1, "scope_id": 1})
-    return {MemoryId(str(one["memory_id"])): ScopeId(str(one["scope_id"])) async for one in found}
+    cursor = database[schema.REVISIONS].find(query, {"memory_id": 1, "scope_id": 1})
+    return {MemoryId(str(document["memory_id"])): ScopeId(str(document["scope_id"])) async for document in cursor}
 
 
 async def find_same_text(database: Database, scope_id: ScopeId, content_hash: str) -> list[MemoryId]:
     """See `Store.find_same_text`."""
     query = {"live": True, "content_hash": content_hash}
-    found = database[schema.collection_name(mapping.object_id(scope_id))].find(query, {"_id": 1}).limit(_FEW)
-    return [MemoryId(str(one["_id"])) async for one in found]
+    cursor = database[schema.collection_name(mapping.object_id(scope_id))].find(query, {"_id": 1}).limit(_FEW)
+    return [MemoryId(str(document["_id"])) async for document in cursor]

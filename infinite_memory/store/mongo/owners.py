@@ -38,7 +38,7 @@ class MongoOwners(Owners):
                 "$match": self._but_set_aside(scope_id)
                 | {"created_at": {"$type": "date"}}
                 | {field: {"$exists": True} if owner is None else {"$eq": owner}}
-                | {f"owners.{escape_key(one)}": {"$eq": value} for one, value in (among or {}).items()}
+                | {f"owners.{escape_key(name)}": {"$eq": value} for name, value in (among or {}).items()}
             },
             {
                 "$group": {
@@ -50,9 +50,9 @@ class MongoOwners(Owners):
             {"$sort": {"_id": 1}},
         ]
         async with self._connection.operation(factor=4) as database:
-            found = await aggregate(database[schema.collection_name(object_id(scope_id))], pipeline)
-        sound = [one for one in found if isinstance(one["_id"], str) and is_instant(one["first_at"])]
-        return [OwnerCount(one["_id"], one["count"], one["first_at"]) for one in sound]
+            groups = await aggregate(database[schema.collection_name(object_id(scope_id))], pipeline)
+        sound = [group for group in groups if isinstance(group["_id"], str) and is_instant(group["first_at"])]
+        return [OwnerCount(group["_id"], group["count"], group["first_at"]) for group in sound]
 
     def _but_set_aside(self, scope_id: ScopeId) -> dict[str, Any]:
         return self._connection.set_aside.but_these(schema.collection_name(scope_id))
@@ -64,22 +64,22 @@ class MongoOwners(Owners):
         query |= {"live": True, "status": {"$nin": list(leave_out_status)}}
         async with self._connection.operation() as database:
             memories = database[schema.collection_name(object_id(scope_id))]
-            found = await memories.find(query | self._but_set_aside(scope_id), {"_id": 1}).to_list(None)
-        return frozenset(MemoryId(str(one["_id"])) for one in found)
+            documents = await memories.find(query | self._but_set_aside(scope_id), {"_id": 1}).to_list(None)
+        return frozenset(MemoryId(str(document["_id"])) for document in documents)
 
     async def ids_of(self, scope_id: ScopeId, among: Mapping[str, str]) -> frozenset[MemoryId]:
         query = {f"owners.{escape_key(kind)}": {"$eq": owner} for kind, owner in among.items()}
         async with self._connection.operation(factor=4) as database:
             memories = database[schema.collection_name(object_id(scope_id))]
-            found = await memories.find(query | self._but_set_aside(scope_id), {"_id": 1}).to_list(None)
-        return frozenset(MemoryId(str(one["_id"])) for one in found)
+            documents = await memories.find(query | self._but_set_aside(scope_id), {"_id": 1}).to_list(None)
+        return frozenset(MemoryId(str(document["_id"])) for document in documents)
 
     async def read(self, scope_id: ScopeId, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Mapping[str, str]]:
         keys = [key for memory_id in memory_ids if (key := find_object_id(memory_id)) is not None]
         async with self._connection.operation() as database:
             memories = database[schema.collection_name(object_id(scope_id))]
             stored = await memories.find({"_id": {"$in": keys}}, {"owners": 1}).to_list(None)
-        return {MemoryId(str(one["_id"])): decode_value(one.get("owners", {})) for one in stored}
+        return {MemoryId(str(document["_id"])): decode_value(document.get("owners", {})) for document in stored}
 
     async def add_agent(self, agent: Agent) -> bool:
         key = {"user_id": agent.user_id, "agent_id": agent.agent_id}
@@ -98,9 +98,15 @@ class MongoOwners(Owners):
     async def agents(self, user_id: str | None = None) -> list[Agent]:
         query = {} if user_id is None else {"_id.user_id": {"$eq": user_id}}
         async with self._connection.operation() as database:
-            found = await database[schema.AGENTS].find(query).sort("created_at", 1).to_list(None)
+            documents = await database[schema.AGENTS].find(query).sort("created_at", 1).to_list(None)
         return [
-            Agent(one["_id"]["agent_id"], one["_id"]["user_id"], one["name"], one["description"], one["created_at"])
-            for one in found
-            if self._connection.set_aside.accepts(DocumentKind.AGENT, schema.AGENTS, one)
+            Agent(
+                document["_id"]["agent_id"],
+                document["_id"]["user_id"],
+                document["name"],
+                document["description"],
+                document["created_at"],
+            )
+            for document in documents
+            if self._connection.set_aside.accepts(DocumentKind.AGENT, schema.AGENTS, document)
         ]

@@ -44,8 +44,8 @@ async def find_home(database: Database, scope: Document) -> ObjectId | None:
     """Return the scope with the id of *scope*, else the one with its name; None if there is neither."""
     if await _is_present(database, scope["_id"]):
         return ObjectId(scope["_id"])
-    found = await database[schema.SCOPES].find_one({**_PRESENT, "name_key": scope["name_key"]}, {"_id": 1})
-    return None if found is None else ObjectId(found["_id"])
+    document = await database[schema.SCOPES].find_one({**_PRESENT, "name_key": scope["name_key"]}, {"_id": 1})
+    return None if document is None else ObjectId(document["_id"])
 
 
 async def leave_out_arrived(database: Database, prefix: str, added: Collection[ObjectId]) -> int:
@@ -55,8 +55,8 @@ async def leave_out_arrived(database: Database, prefix: str, added: Collection[O
     """
     arrived: list[ObjectId] = []
     async for scope in database[schema.SCOPES].find(_PRESENT if added else {"_id": None}, {"_id": 1}):
-        found = database[schema.collection_name(scope["_id"])].find({}, {"_id": 1}).hint("_id_")
-        arrived += [one["_id"] async for one in found if one["_id"] in added]
+        cursor = database[schema.collection_name(scope["_id"])].find({}, {"_id": 1}).hint("_id_")
+        arrived += [document["_id"] async for document in cursor if document["_id"] in added]
     for name in await database.list_collection_names() if arrived else ():
         if name.startswith(prefix):
             key = "_id" if MEMORIES.fullmatch(name.removeprefix(prefix)) else "memory_id"
@@ -109,13 +109,13 @@ async def place_scope(database: Database, step: Step, *, polled: bool) -> None:
 
 async def _find_or_make(database: Database, document: Document, *, is_free: bool) -> ObjectId:
     while (home := await find_home(database, document)) is None:
-        made = document if is_free else document | {"_id": ObjectId()}
+        scope = document if is_free else document | {"_id": ObjectId()}
         is_free = False
         try:
-            await database[schema.SCOPES].insert_one(made)
+            await database[schema.SCOPES].insert_one(scope)
         except DuplicateKeyError:
             continue  # its name was taken concurrently
-        return ObjectId(made["_id"])
+        return ObjectId(scope["_id"])
     return home
 
 

@@ -88,9 +88,9 @@ class MongoRepairs(Repairs):
             for start in range(0, len(keys), _PAGE):
                 batch = keys[start : start + _PAGE]
                 async with self._connection.operation(factor=4) as database:
-                    found = await database[name].find({"_id": {"$in": batch}}).to_list(None)
-                self._accept_all(name, found)
-                there = {repr(document["_id"]) for document in found}
+                    documents = await database[name].find({"_id": {"$in": batch}}).to_list(None)
+                self._accept_all(name, documents)
+                there = {repr(document["_id"]) for document in documents}
                 for key in batch:
                     if repr(key) not in there:
                         self._set_aside.discard(name, key)
@@ -180,7 +180,7 @@ class MongoRepairs(Repairs):
         mended = mend_document(kind, raw)
         if mended is not None and kind is DocumentKind.SCOPE:
             others = database[schema.SCOPES].find({"_id": {"$ne": raw["_id"]}}, {"name": 1})
-            names = {fold(other["name"]) async for other in others if isinstance(other.get("name"), str)}
+            names = {fold(scope["name"]) async for scope in others if isinstance(scope.get("name"), str)}
             if mended["name_key"] in names:
                 mended["name"] = f"{mended['name']} {raw['_id']}"
                 mended["name_key"] = fold(mended["name"])

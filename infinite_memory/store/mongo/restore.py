@@ -112,8 +112,8 @@ class RestoreJob(Restore):
         try:
             if chunk.collection == schema.SCOPES:
                 await self._take_scopes(decoded(chunk.documents))
-            elif (found := MEMORIES.fullmatch(chunk.collection)) is not None:
-                await self._take_memories(found[1], chunk.documents)
+            elif (match := MEMORIES.fullmatch(chunk.collection)) is not None:
+                await self._take_memories(match[1], chunk.documents)
             elif chunk.collection == schema.LINKS and self._only:
                 self._links.append(chunk)  # their ends get new ids, which are known once all memories are staged
             elif chunk.collection in schema.BELONGING:
@@ -121,15 +121,15 @@ class RestoreJob(Restore):
             elif not _is_plain(chunk.collection) or chunk.collection in (schema.TOMBSTONES, schema.TOKENS):
                 raise BackupError(f"the backup holds a collection {chunk.collection!r}, which no backup of ours does")
             elif chunk.collection == schema.META and not self._only:
-                kept = [one for one in decoded(chunk.documents) if value_travels(str(one["_id"]))]
-                await self._stage(chunk.collection, [encoded(one) for one in kept])
+                portable = [document for document in decoded(chunk.documents) if value_travels(str(document["_id"]))]
+                await self._stage(chunk.collection, [encoded(document) for document in portable])
             elif not self._only:
                 await self._stage(chunk.collection, split(chunk.documents))
         except (bson.errors.BSONError, KeyError, TypeError, ValueError) as exc:
             raise BackupError(f"the backup's {chunk.collection} hold what no backup of ours does") from exc
 
     async def _take_scopes(self, scopes: list[Document]) -> None:
-        kept = []
+        staged = []
         by_name = {scope["name_key"]: scope["_id"] for scope in self._scopes_there}
         there = {scope["_id"] for scope in self._scopes_there}
         for scope in scopes:
@@ -146,18 +146,18 @@ class RestoreJob(Restore):
                     self._scope_of[key] = target
                     if target not in self._targets:  # staged anyway: the target may be removed concurrently
                         self._targets[target] = {**scope, "_id": target}
-                        kept.append(self._targets[target])
+                        staged.append(self._targets[target])
                     continue
             self._scope_of[key] = scope["_id"]
             self._new_scopes.add(scope["_id"])
             self._new_names.add(scope["name_key"])
             self._targets[scope["_id"]] = scope
-            kept.append(scope)
+            staged.append(scope)
         self._connection.check_room(len(self._scopes_there) + len(self._new_scopes))
-        await self._stage(schema.SCOPES, [encoded(scope) for scope in kept])
+        await self._stage(schema.SCOPES, [encoded(scope) for scope in staged])
         if self._plan.dry_run:
             return
-        new = [scope for scope in kept if scope["_id"] in self._new_scopes]
+        new = [scope for scope in staged if scope["_id"] in self._new_scopes]
         async with self._connection.operation(factor=1 + len(new)) as database:
             for scope in new:
                 name = self._staged_name(schema.collection_name(scope["_id"]))
@@ -169,27 +169,27 @@ class RestoreJob(Restore):
             if self._only:
                 return
             raise BackupError(f"the backup holds memories of a scope {scope_key} that it does not name")
-        kept = []
+        staged = []
         for raw in split(data):
             memory_id = id_of(raw)
-            known = self._existing.get(memory_id)
+            existing = self._existing.get(memory_id)
             if self._only:
                 [document] = decoded(raw)
-                if known is not None and _is_digest(document):
+                if existing is not None and _is_digest(document):
                     # Its id marks it as one, so that it is removed with what it quotes; a copy would stay.
                     self._skipped += 1
                     continue
                 self._added.add(memory_id)
-                kept.append(encoded(self._renamed(document)))
-            elif known is None:
+                staged.append(encoded(self._renamed(document)))
+            elif existing is None:
                 self._added.add(memory_id)
-                kept.append(raw)
+                staged.append(raw)
             elif self._plan.mode is RestoreMode.MERGE:
                 self._skipped += 1
             else:
                 self._replaced += 1
-                kept.append(_risen(raw, known))
-        await self._stage(schema.collection_name(scope_id), kept)
+                staged.append(_risen(raw, existing))
+        await self._stage(schema.collection_name(scope_id), staged)
 
     def _renamed(self, memory: Document) -> Document:
         """Replace the ids in a memory with those of the new scope: its own and those of the memories that it quotes."""
@@ -208,7 +208,9 @@ class RestoreJob(Restore):
         memory["_id"] = find(memory["_id"])
         if isinstance(about, dict) and isinstance(quoted := about.get(SOURCES), list):
             ids = (mapping.find_object_id(source) if isinstance(source, str) else None for source in quoted)
-            about[SOURCES] = [one if key is None else str(find(key)) for one, key in zip(quoted, ids, strict=True)]
+            about[SOURCES] = [
+                source if key is None else str(find(key)) for source, key in zip(quoted, ids, strict=True)
+            ]
         return memory
 
     async def _take_belonging(self, chunk: Chunk) -> None:
@@ -216,7 +218,7 @@ class RestoreJob(Restore):
         if self._plan.mode is RestoreMode.REPLACE and not self._only:
             await self._stage(chunk.collection, split(chunk.documents))
             return
-        kept = []
+        staged = []
         for document in decoded(chunk.documents):
             scope_id = self._scope_of.get(str(document.get("scope_id")))
             if scope_id is None:
@@ -238,8 +240,8 @@ class RestoreJob(Restore):
                     inner["_id"] = self._id_of.get(inner["_id"], inner["_id"])
                 if chunk.collection == schema.LINKS:
                     document["_id"] = link_key(link_from_document(document))
-            kept.append(encoded(document))
-        await self._stage(chunk.collection, kept)
+            staged.append(encoded(document))
+        await self._stage(chunk.collection, staged)
 
     async def commit(self) -> Restored:
         if self._only and not self._new_scopes:
@@ -296,10 +298,10 @@ class RestoreJob(Restore):
             return
         for batch in batches(raws):
             async with self._connection.operation(factor=12) as database:
-                found = [RawBSONDocument(raw) for raw in batch]
+                documents = [RawBSONDocument(raw) for raw in batch]
                 staged = database.get_collection(self._staged_name(name), write_concern=_UNSURE)
                 try:
-                    await staged.insert_many(found, ordered=False)
+                    await staged.insert_many(documents, ordered=False)
                 except (BulkWriteError, WriteError, DocumentTooLarge) as exc:
                     if isinstance(translate(exc, ""), StoreUnavailableError):
                         raise
@@ -315,9 +317,9 @@ class RestoreJob(Restore):
         await database[schema.META].update_one({"_id": self._journal}, {"$set": {"at": utc_now()}})
 
     async def _check_staged(self, database: Database) -> None:
-        for name, wanted in self._staged.items():
-            if (found := await database[self._staged_name(name)].count_documents({})) != wanted:
-                raise BackupError(f"{found:,} of {wanted:,} documents of {name} were staged; nothing was changed")
+        for name, expected in self._staged.items():
+            if (count := await database[self._staged_name(name)].count_documents({})) != expected:
+                raise BackupError(f"{count:,} of {expected:,} documents of {name} were staged; nothing was changed")
 
     async def _look_again(self, database: Database) -> int:
         """Check how scopes changed since `begin`; return how many will be created.

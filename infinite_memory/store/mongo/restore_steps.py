@@ -150,11 +150,11 @@ async def _drop_orphans(database: Database) -> None:
     names = await database.list_collection_names(filter={"name": {"$regex": f"^{STAGED}"}})
     if not names:
         return
-    known = {
+    journals = {
         document["_id"] async for document in database[schema.META].find({"_id": {"$regex": r"^restore\."}}, {"_id": 1})
     }
     for name in names:
-        if (match := _STAGED_NAME.fullmatch(name)) and f"{JOURNAL}{match[1]}" not in known:
+        if (match := _STAGED_NAME.fullmatch(name)) and f"{JOURNAL}{match[1]}" not in journals:
             await database[name].drop()
 
 

@@ -66,8 +66,8 @@ def read_rows(page: Sequence[Mapping[str, Any]], scope_id: ScopeId) -> RowPage:
     if (rows := _rows(page, scope_id)) is not None:
         return RowPage(rows, ())
     sound = [document for document in page if _rows([document], scope_id) is not None]
-    kept = {id(document) for document in sound}
-    unsound = [document.get("_id") for document in page if id(document) not in kept]
+    sound_ids = {id(document) for document in sound}
+    unsound = [document.get("_id") for document in page if id(document) not in sound_ids]
     whole = _rows(sound, scope_id)
     assert whole is not None, "documents that are sound alone are sound together"
     return RowPage(whole, unsound)

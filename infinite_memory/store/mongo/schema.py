@@ -157,10 +157,10 @@ async def upgrade(database: Database, set_aside: SetAside | None = None) -> None
 
 
 async def _found_version(database: Database, set_aside: SetAside) -> int:
-    found = await database[META].find_one({"_id": _SCHEMA_KEY})
-    if found is not None:
-        if set_aside.accepts(DocumentKind.META, META, found):
-            return int(found["version"])
+    document = await database[META].find_one({"_id": _SCHEMA_KEY})
+    if document is not None:
+        if set_aside.accepts(DocumentKind.META, META, document):
+            return int(document["version"])
         log.warning("the schema version is lost and taken for %d", SCHEMA_VERSION, extra={"event": "schema_lost"})
         return SCHEMA_VERSION
     if await database[SCOPES].find_one({}, {"_id": 1}) is not None:
@@ -171,8 +171,8 @@ async def _found_version(database: Database, set_aside: SetAside) -> int:
 
 async def _found_program(database: Database) -> str | None:
     """Return the version of the program that upgraded the data to its schema version, if it was recorded."""
-    found = await database[META].find_one({"_id": _PROGRAM_KEY})
-    program = found.get("version") if found is not None else None
+    document = await database[META].find_one({"_id": _PROGRAM_KEY})
+    program = document.get("version") if document is not None else None
     return program if isinstance(program, str) and _PROGRAM_VERSION.fullmatch(program) else None
 
 
@@ -194,10 +194,12 @@ async def identity(database: Database, set_aside: SetAside) -> str:
     fresh = {"$setOnInsert": {"value": str(ObjectId())}}
     with contextlib.suppress(DuplicateKeyError):
         await database[META].update_one(key, fresh, upsert=True)
-    found = await database[META].find_one(key)
-    if found is None:
+    document = await database[META].find_one(key)
+    if document is None:
         return ""
-    return str(found["value"]) if set_aside.accepts(DocumentKind.META, META, found) else f"database {database.name}"
+    return (
+        str(document["value"]) if set_aside.accepts(DocumentKind.META, META, document) else f"database {database.name}"
+    )
 
 
 async def _from_unversioned(database: Database) -> None:
@@ -235,7 +237,7 @@ def _are_texts(memory: Mapping[str, Any]) -> bool:
     """True if a memory's keys can be derived."""
     names = (memory.get("speaker"), memory.get("conversation_id"))
     tags = memory.get("tags", ())
-    return isinstance(tags, list | tuple) and all(one is None or isinstance(one, str) for one in (*tags, *names))
+    return isinstance(tags, list | tuple) and all(value is None or isinstance(value, str) for value in (*tags, *names))
 
 
 UPGRADES: dict[int, Callable[[Database], Awaitable[None]]] = {0: _from_unversioned}

@@ -28,7 +28,7 @@ def readable_scopes(scopes: Sequence[Document]) -> tuple[list[Document], list[tu
     by_name: dict[str, Document] = {}
     unsound: list[tuple[Document, list[DocumentFault]]] = []
     for scope in scopes:
-        faults = [one for one in check_document(DocumentKind.SCOPE, scope, deep=False) if not one.is_harmless]
+        faults = [fault for fault in check_document(DocumentKind.SCOPE, scope, deep=False) if not fault.is_harmless]
         if not faults and fold(scope["name"]) in by_name:
             faults = [TAKEN]
         if faults:

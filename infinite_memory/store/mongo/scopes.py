@@ -40,8 +40,8 @@ class Scopes:
         async with self._connection.operation(factor=10) as database:
             query = {"dropping": True, "_id": {"$type": "objectId"}}
             merging = await find_merging(database)  # by another process, which drops the scope itself
-            found = [scope["_id"] async for scope in database[schema.SCOPES].find(query, {"_id": 1})]
-            unfinished = [scope_id for scope_id in found if schema.collection_name(scope_id) not in merging]
+            scope_ids = [scope["_id"] async for scope in database[schema.SCOPES].find(query, {"_id": 1})]
+            unfinished = [scope_id for scope_id in scope_ids if schema.collection_name(scope_id) not in merging]
         for scope_id in unfinished:
             await self.drop(ScopeId(str(scope_id)))
         with contextlib.suppress(ScopeExistsError):
@@ -60,10 +60,10 @@ class Scopes:
     async def all(self) -> list[Scope]:
         """List every scope, oldest first."""
         async with self._connection.operation() as database:
-            found = (
+            documents = (
                 await database[schema.SCOPES].find(schema.PRESENT).sort([("created_at", 1), ("_id", 1)]).to_list(None)
             )
-        return [scope_from_document(scope) for scope in self._sound(found)]
+        return [scope_from_document(scope) for scope in self._sound(documents)]
 
     def _sound(self, scopes: list[Document]) -> list[Document]:
         """Leave out what is set aside: unreadable documents, and the newer of two with one name."""
@@ -82,8 +82,8 @@ class Scopes:
     async def ids(self) -> list[ScopeId]:
         """List the ids of every scope."""
         async with self._connection.operation() as database:
-            found = await database[schema.SCOPES].find(schema.PRESENT, {"_id": 1}).to_list(None)
-        keys = (one["_id"] for one in found)
+            documents = await database[schema.SCOPES].find(schema.PRESENT, {"_id": 1}).to_list(None)
+        keys = (document["_id"] for document in documents)
         hidden = self.hidden
         return [scope_id for key in keys if is_object_id(key) and (scope_id := ScopeId(str(key))) not in hidden]
 
@@ -97,10 +97,10 @@ class Scopes:
         async with self._connection.operation() as database:
             query = {"_id": {"$in": [find_object_id(scope_id) for scope_id in scope_ids]}, **schema.PRESENT}
             projection = {"name": 1, "archived_at": 1}
-            found = {str(scope["_id"]): scope async for scope in database[schema.SCOPES].find(query, projection)}
-        for missing in scope_ids - found.keys():
+            existing = {str(scope["_id"]): scope async for scope in database[schema.SCOPES].find(query, projection)}
+        for missing in scope_ids - existing.keys():
             raise ScopeNotFoundError(missing)
-        for scope in found.values() if not archived_too else ():
+        for scope in existing.values() if not archived_too else ():
             if scope.get("archived_at") is not None:
                 raise ScopeArchivedError(str(scope.get("name")))
 
@@ -141,7 +141,7 @@ class Scopes:
         async with self._connection.operation() as database:
             query = {"_id": find_object_id(scope_id), **schema.PRESENT}
             try:
-                found = (
+                document = (
                     await database[schema.SCOPES].find_one_and_update(
                         query, {"$set": fields, **schema.CHANGED_NOW}, return_document=ReturnDocument.AFTER
                     )
@@ -150,9 +150,9 @@ class Scopes:
                 )
             except DuplicateKeyError as exc:
                 raise ScopeExistsError(str(fields.get("name"))) from exc
-        if found is None or not self._connection.set_aside.accepts(DocumentKind.SCOPE, schema.SCOPES, found):
+        if document is None or not self._connection.set_aside.accepts(DocumentKind.SCOPE, schema.SCOPES, document):
             raise ScopeNotFoundError(scope_id)
-        return scope_from_document(found)
+        return scope_from_document(document)
 
     async def drop(self, scope_id: ScopeId) -> None:
         """Remove a scope with everything attached to it.

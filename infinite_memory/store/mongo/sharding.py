@@ -37,13 +37,13 @@ async def plan(connection: Connection, deployment: str, min_count: int) -> Shard
     async with connection.operation(factor=10) as database:
         sharded = await _sharded(database) if deployment == ROUTED else set[str]()
         names = await database.list_collection_names()
-        found = [
+        collections = [
             CollectionPlan(name, count, name in sharded, tuple(commands(database.name, name)))
             for name in sorted(names)
             if name == schema.REVISIONS or MEMORIES.fullmatch(name)
             if (count := await database[name].estimated_document_count()) >= min_count or name in sharded
         ]
-    return ShardingPlan(deployment, deployment == ROUTED, min_count, tuple(found))
+    return ShardingPlan(deployment, deployment == ROUTED, min_count, tuple(collections))
 
 
 async def shard(connection: Connection, planned: ShardingPlan) -> None:

@@ -68,7 +68,9 @@ class MongoSnapshot(Snapshot):
             StoreError: the server no longer has that snapshot, or a collection was replaced since; take a new one.
         """
         present = {
-            str(one["_id"]) for one in await self._documents(schema.SCOPES, schema.PRESENT) if is_object_id(one["_id"])
+            str(scope["_id"])
+            for scope in await self._documents(schema.SCOPES, schema.PRESENT)
+            if is_object_id(scope["_id"])
         }
         for name in self._names:
             async for chunk in self.collection(name, present):
@@ -114,25 +116,25 @@ class MongoSnapshot(Snapshot):
                     )
                     batches = [cast("bytes", batch) async for batch in cursor]
                 page = b"".join(batches)
-                found = split(page)
-                if found:
+                raws = split(page)
+                if raws:
                     yield page
-                if len(found) < _PAGE:
+                if len(raws) < _PAGE:
                     break
                 if of_type == {"$type": own}:
-                    last = bson.decode(found[-1], CHECKED_CODEC)["_id"]
+                    last = bson.decode(raws[-1], CHECKED_CODEC)["_id"]
                 else:
-                    last = [*(last or []), *(bson.decode(raw, CHECKED_CODEC)["_id"] for raw in found)]
+                    last = [*(last or []), *(bson.decode(raw, CHECKED_CODEC)["_id"] for raw in raws)]
 
     async def _meta_pages(self) -> AsyncIterator[bytes]:
         """Yield the small values that are backed up."""
-        kept = [
-            one
-            for one in await self._documents(schema.META, {"_id": {"$regex": "^value\\."}})
-            if value_travels(one["_id"]) and not check_document(DocumentKind.META, one)
+        documents = [
+            document
+            for document in await self._documents(schema.META, {"_id": {"$regex": "^value\\."}})
+            if value_travels(document["_id"]) and not check_document(DocumentKind.META, document)
         ]
-        if kept:
-            yield b"".join(bson.encode(document) for document in kept)
+        if documents:
+            yield b"".join(bson.encode(document) for document in documents)
 
     async def _documents(self, name: str, query: Mapping[str, Any]) -> list[dict[str, Any]]:
         async with self._connection.operation(factor=6) as database:
@@ -215,10 +217,10 @@ def documents_of(chunk: Chunk) -> list[dict[str, Any]]:
 
 def sound(chunk: Chunk) -> list[dict[str, Any]]:
     """Return the valid documents of a chunk."""
-    kind, found = kind_of_collection(chunk.collection), decoded(chunk.documents)
+    kind, documents = kind_of_collection(chunk.collection), decoded(chunk.documents)
     if kind is DocumentKind.SCOPE:
-        return readable_scopes(sorted(found, key=_age))[0]
-    return [one for one in found if kind is None or is_readable(kind, one)]
+        return readable_scopes(sorted(documents, key=_age))[0]
+    return [document for document in documents if kind is None or is_readable(kind, document)]
 
 
 def _age(scope: Mapping[str, Any]) -> tuple[bool, Any, str]:
@@ -268,12 +270,12 @@ def _is_writable(document: Mapping[str, Any]) -> bool:
 
 def split(data: bytes) -> list[bytes]:
     """Split concatenated documents."""
-    found, at = [], 0
-    while at < len(data):
-        length = _LENGTH.unpack_from(data, at)[0]
-        found.append(data[at : at + length])
-        at += length
-    return found
+    documents, offset = [], 0
+    while offset < len(data):
+        length = _LENGTH.unpack_from(data, offset)[0]
+        documents.append(data[offset : offset + length])
+        offset += length
+    return documents
 
 
 def batches(raws: list[bytes]) -> Iterator[list[bytes]]:
@@ -299,10 +301,10 @@ def id_of(raw: bytes) -> ObjectId:
     if raw[4:9] == _ID_FIRST:
         return ObjectId(raw[9:21])
     [document] = decoded(raw)
-    found = document["_id"]
-    if not isinstance(found, ObjectId):
+    key = document["_id"]
+    if not isinstance(key, ObjectId):
         raise TypeError("a memory's id is no ObjectId")
-    return found
+    return key
 
 
 def value_travels(key: str) -> bool:

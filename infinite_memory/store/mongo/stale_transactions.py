@@ -34,7 +34,7 @@ async def end_abandoned(client: Client) -> int:
         for _ in range(LOOKS):
             abandoned, resting = await _at_rest(client)
             if abandoned:
-                await client.admin.command("killSessions", [{"id": one} for one in abandoned])
+                await client.admin.command("killSessions", [{"id": session_id} for session_id in abandoned])
                 log.info("%d abandoned transactions were ended", len(abandoned), extra={"event": "abandoned_ended"})
                 ended += len(abandoned)
             if not resting:
@@ -49,8 +49,8 @@ async def _at_rest(client: Client) -> tuple[list[Binary], list[Binary]]:
     """Return our sessions with an idle transaction: those without a connection, and those with one."""
     admin = client.get_database("admin", read_concern=ReadConcern("local"))  # this stage accepts no other
     seen = await aggregate(admin, [{"$currentOp": {"idleSessions": True, "idleConnections": True}}])
-    living = {one.get("connectionId") for one in seen if one["type"] != "idleSession"}
-    held = [one for one in seen if one["type"] == "idleSession" and one.get("appName") == APP_NAME]
+    living = {session.get("connectionId") for session in seen if session["type"] != "idleSession"}
+    held = [session for session in seen if session["type"] == "idleSession" and session.get("appName") == APP_NAME]
     sides: tuple[list[Binary], list[Binary]] = ([], [])
     for transaction in held:
         sides[transaction["connectionId"] in living].append(transaction["lsid"]["id"])

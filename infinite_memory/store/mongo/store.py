@@ -336,16 +336,16 @@ class MongoStore(Store):
 
     async def get_meta(self, key: str) -> Mapping[str, Any] | None:
         async with self._connection.operation() as database:
-            found = await database[schema.META].find_one({"_id": f"value.{key}"})
-        if found is None or not self.set_aside.accepts(DocumentKind.META, schema.META, found):
+            document = await database[schema.META].find_one({"_id": f"value.{key}"})
+        if document is None or not self.set_aside.accepts(DocumentKind.META, schema.META, document):
             return None  # as if it had never been set
-        value: Mapping[str, Any] = mapping.decode_value(found["value"])
+        value: Mapping[str, Any] = mapping.decode_value(document["value"])
         return value
 
     async def set_meta(self, key: str, value: Mapping[str, Any]) -> None:
-        kept = mapping.encode_value(dict(value), key)
+        encoded = mapping.encode_value(dict(value), key)
         async with self._connection.operation() as database:
-            await database[schema.META].replace_one({"_id": f"value.{key}"}, {"value": kept}, upsert=True)
+            await database[schema.META].replace_one({"_id": f"value.{key}"}, {"value": encoded}, upsert=True)
 
     async def ensure_meta(self, key: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
         encoded = mapping.encode_value(dict(value), key)
@@ -360,7 +360,7 @@ class MongoStore(Store):
         query = {"_id": {"$regex": f"^{re.escape(f'value.{prefix}')}"}}
         async with self._connection.operation() as database:
             stored = await database[schema.META].find(query).sort("_id", 1).to_list(None)
-        return [mapping.decode_value(one["value"]) for one in stored]
+        return [mapping.decode_value(document["value"]) for document in stored]
 
     # changes by other processes
 

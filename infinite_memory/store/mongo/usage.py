@@ -40,14 +40,14 @@ class MongoUses(Uses):
 
     async def of_scope(self, scope_id: ScopeId) -> dict[MemoryId, int]:
         async with self._connection.operation(factor=4) as database:
-            found = await database[schema.USES].find({"scope_id": object_id(scope_id)}).to_list(None)
+            documents = await database[schema.USES].find({"scope_id": object_id(scope_id)}).to_list(None)
         accepts = self._connection.set_aside.accepts
-        sound = [one for one in found if accepts(DocumentKind.USE, schema.USES, one)]
-        return {MemoryId(str(one["_id"])): int(one["count"]) for one in sound}
+        sound = [document for document in documents if accepts(DocumentKind.USE, schema.USES, document)]
+        return {MemoryId(str(document["_id"])): int(document["count"]) for document in sound}
 
     async def find(self, memory_id: MemoryId) -> Use | None:
         async with self._connection.operation() as database:
-            found = await database[schema.USES].find_one({"_id": object_id(memory_id)})
-        if found is None or not self._connection.set_aside.accepts(DocumentKind.USE, schema.USES, found):
+            document = await database[schema.USES].find_one({"_id": object_id(memory_id)})
+        if document is None or not self._connection.set_aside.accepts(DocumentKind.USE, schema.USES, document):
             return None
-        return Use(int(found["count"]), found["used_at"]) if found.get("used_at") is not None else None
+        return Use(int(document["count"]), document["used_at"]) if document.get("used_at") is not None else None
