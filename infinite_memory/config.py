@@ -82,11 +82,11 @@ class Config:
 
         Includes secrets; use `KnownSetting.display` for values to be shown.
         """
-        for name, known in known_settings().items():
-            if known.section in self.contracts:
-                yield name, self.contracts[known.section][known.name]
+        for name, setting in known_settings().items():
+            if setting.section in self.contracts:
+                yield name, self.contracts[setting.section][setting.name]
             else:
-                yield name, getattr(getattr(self, _attribute(known.section)), known.name)
+                yield name, getattr(getattr(self, _attribute(setting.section)), setting.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ class KnownSetting:
 def known_settings() -> dict[str, KnownSetting]:
     """Return every setting, by its name ``section.name``."""
     sections = typing.get_type_hints(Config).items()
-    known = [one for name, kind in sections for one in _settings_in(name.rstrip("_"), kind)]
-    return {f"{one.section}.{one.name}": one for one in known}
+    settings = [setting for name, kind in sections for setting in _settings_in(name.rstrip("_"), kind)]
+    return {f"{setting.section}.{setting.name}": setting for setting in settings}
 
 
 def _settings_in(section: str, kind: Any) -> Iterator[KnownSetting]:
@@ -131,10 +131,10 @@ def _settings_in(section: str, kind: Any) -> Iterator[KnownSetting]:
                 )  # fmt: skip
     elif dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
-        for one in dataclasses.fields(kind):
-            meta = one.metadata
+        for field in dataclasses.fields(kind):
+            meta = field.metadata
             yield KnownSetting(
-                section, one.name, hints[one.name], one.default, meta["about"], meta.get("per_session", False),
+                section, field.name, hints[field.name], field.default, meta["about"], meta.get("per_session", False),
                 meta.get("choices", ()), meta.get("low"), meta.get("high"), meta.get("form"),
                 meta.get("secret", False),
             )  # fmt: skip
@@ -158,29 +158,35 @@ def load_config(
     Raises:
         ConfigError: a setting is unknown or has an invalid value.
     """
-    known = known_settings()
+    by_name = known_settings()
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for origin, found in (
+    for origin, raw_values in (
         (str(checkout_file), _read_file(checkout_file)),
         (str(file), _read_file(file)),
         ("environment", _read_environment(environ)),
         ("flag", dict(flags or {})),
     ):
-        for name, raw in found.items():
-            if name in known and known[name].secret:
+        for name, raw in raw_values.items():
+            if name in by_name and by_name[name].secret:
                 remember(raw)
-        for name, raw in found.items():
-            if name not in known:
-                raise ConfigError(f"{origin}: there is no setting {name}{_nearest(name, known)}")
-            values[name] = _check(known[name], raw, origin)
+        for name, raw in raw_values.items():
+            if name not in by_name:
+                raise ConfigError(f"{origin}: there is no setting {name}{_nearest(name, by_name)}")
+            values[name] = _check(by_name[name], raw, origin)
             origins[name] = origin
     sections = {
-        section: kind(**{one.split(".")[1]: value for one, value in values.items() if one.startswith(section + ".")})
+        section: kind(
+            **{
+                full_name.split(".")[1]: value
+                for full_name, value in values.items()
+                if full_name.startswith(section + ".")
+            }
+        )
         for section, kind in _sections().items()
     }
     return Config(
-        **{_attribute(section): one for section, one in sections.items()},
+        **{_attribute(section): section_config for section, section_config in sections.items()},
         contracts=_sections_of_contracts(values),
         origins=origins,
     )
@@ -220,27 +226,27 @@ def _read_file(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: {exc.strerror or exc}") from exc
     except ValueError as exc:  # not UTF-8, not TOML, a number with thousands of digits
         raise ConfigError(f"{file}: {exc}") from exc
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for section, table in tables.items():
         if not isinstance(table, dict):
             raise ConfigError(f"{file}: there is no setting {section}; settings stand under a [section]")
-        found |= {f"{section}.{name}": value for name, value in table.items()}
-    return found
+        values |= {f"{section}.{name}": value for name, value in table.items()}
+    return values
 
 
 def _read_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    found = {}
+    values = {}
     for variable, value in environ.items():
         if variable.startswith(PREFIX) and "__" in variable:
             section, _, name = variable.removeprefix(PREFIX).partition("__")
             if section != "TEST":  # the tests' own switches
-                found[f"{section}.{name}".lower()] = value
-    return found
+                values[f"{section}.{name}".lower()] = value
+    return values
 
 
 def _has_utf8(value: Any) -> bool:
     """True if a string can be encoded; undecodable bytes of the environment arrive as lone surrogates."""
-    return not isinstance(value, str) or not any("\ud800" <= one <= "\udfff" for one in value)
+    return not isinstance(value, str) or not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def _check(setting: KnownSetting, raw: Any, origin: str) -> Any:

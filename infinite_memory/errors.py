@@ -183,7 +183,7 @@ class ScopeNotFoundError(NotFoundError):
     code = "scope_not_found"
 
     def __init__(self, name: str, nearest: Sequence[str] = (), *, archived: bool = False) -> None:
-        hint = f"; did you mean {', '.join(truncated_repr(one) for one in nearest)}?" if nearest else ""
+        hint = f"; did you mean {', '.join(truncated_repr(scope_name) for scope_name in nearest)}?" if nearest else ""
         if archived:
             hint = "; one of that name is archived, restore_memory takes it out again"
         super().__init__(f"there is no scope {truncated_repr(name)}{hint}")

@@ -115,8 +115,8 @@ def bound_printed(home: Home, limit_bytes: int = PRINTED_BYTES) -> None:
     """Rotate ``daemon.out`` if it is too large and is this process's standard error."""
     file = home.logs / "daemon.out"
     with contextlib.suppress(OSError):  # disk full, or folder missing: retried later
-        known = file.stat()
-        if known.st_size <= limit_bytes or not os.path.samestat(known, os.fstat(2)):
+        status = file.stat()
+        if status.st_size <= limit_bytes or not os.path.samestat(status, os.fstat(2)):
             return
         if os.name != "posix":  # an open file cannot be renamed there
             with contextlib.suppress(OSError):
@@ -131,7 +131,7 @@ def bound_printed(home: Home, limit_bytes: int = PRINTED_BYTES) -> None:
         file.replace(file.with_suffix(".out.1"))
         file.with_suffix(".out.new").replace(file)
         for stream in (1, 2):
-            if os.path.samestat(known, os.fstat(stream)):
+            if os.path.samestat(status, os.fstat(stream)):
                 os.dup2(fresh, stream)
         os.close(fresh)
 

@@ -184,8 +184,8 @@ def _by(rule: FilterRule, name: str, part: str = "", column: str = "") -> FieldF
 
 _T, _R = FieldType, FilterRule
 FIELDS: Mapping[str, MemoryField] = {
-    one.name: one
-    for one in (
+    spec.name: spec
+    for spec in (
         MemoryField("memory_id", _T.ID, "Its id"),
         MemoryField("scope_id", _T.ID, "The scope it belongs to"),
         MemoryField("text", _T.TEXT, "The text to remember", is_mutable=True),
@@ -217,7 +217,7 @@ FIELDS: Mapping[str, MemoryField] = {
 """Every field of a memory: the single description that documents, updates, exports, imports, filters and schemas are derived from. A new
 string or number is a row here and an attribute of `MemoryDetails`; if it can be filtered by, of `Filter` and `IndexRow` too."""
 
-DETAILS = tuple(FIELDS[one.name] for one in fields(MemoryDetails))
+DETAILS = tuple(FIELDS[detail.name] for detail in fields(MemoryDetails))
 FILTERED: Mapping[str, FieldFilter] = {spec.name: spec.filter for spec in FIELDS.values() if spec.filter is not None}
 """The fields that can be filtered by value; an index has a column for each."""
 FILTERED_TEXTS = {name: by for name, by in FILTERED.items() if FIELDS[name].type is FieldType.TEXT}
@@ -226,7 +226,7 @@ FILTERED_NUMBERS = {name: by for name, by in FILTERED.items() if FIELDS[name].ty
 
 def get_details(memory: MemoryDetails) -> dict[str, Any]:
     """Return the details of a memory by field, without those that are None."""
-    return {one.name: value for one in DETAILS if (value := getattr(memory, one.name)) is not None}
+    return {detail.name: value for detail in DETAILS if (value := getattr(memory, detail.name)) is not None}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,7 +253,7 @@ class IndexRow:
         return cls(*_indexed(memory))
 
 
-_indexed = operator.attrgetter(*(one.name for one in fields(IndexRow)))
+_indexed = operator.attrgetter(*(column.name for column in fields(IndexRow)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,10 +287,10 @@ class IndexBatch:
 
     def take(self, places: Sequence[int]) -> IndexBatch:
         """Return the rows at *places*."""
-        columns = {one.name: getattr(self, one.name) for one in fields(self)}
-        values = {name: [column[at] for at in places] for name, column in columns.pop("values").items()}
-        taken = {name: [column[at] for at in places] for name, column in columns.items()}
-        return IndexBatch(**taken, values=values)
+        columns = {column.name: getattr(self, column.name) for column in fields(self)}
+        values = {name: [column[position] for position in places] for name, column in columns.pop("values").items()}
+        selected = {name: [column[position] for position in places] for name, column in columns.items()}
+        return IndexBatch(**selected, values=values)
 
 
 class TagsMode(enum.Enum):

@@ -129,10 +129,10 @@ def check_home(path: Path) -> None:
         own, parts = (0, os.geteuid(), path.stat().st_uid), list(path.iterdir())
     except OSError:
         return
-    for part in parts:
+    for entry in parts:
         with contextlib.suppress(FileNotFoundError):  # a running daemon creates and removes files
-            if part.name != BACKUPS and (uid := part.lstat().st_uid) not in own:
-                raise PermissionError(errno.EPERM, f"{part.name!r} in it belongs to another user ({_user_name(uid)})")
+            if entry.name != BACKUPS and (uid := entry.lstat().st_uid) not in own:
+                raise PermissionError(errno.EPERM, f"{entry.name!r} in it belongs to another user ({_user_name(uid)})")
 
 
 def check_home_owner(path: Path) -> None:
@@ -171,7 +171,7 @@ def is_safe_folder(folder: Path) -> bool:
     own = (0, os.geteuid())
     try:
         real = folder.resolve(strict=True)
-        statuses = [part.stat() for part in (real, *real.parents)]
+        statuses = [path.stat() for path in (real, *real.parents)]
     except OSError:
         return False
     for status in statuses:
@@ -237,9 +237,9 @@ def check_socket(path: Path, home: Path) -> None:
         check_home(home)
         return
     folders = [folder, *([folder.parent] if folder.parent.name == _shared_name() else [])]
-    for part in folders:
-        if not _is_own_folder(part) or part.lstat().st_mode & 0o077:
-            raise PermissionError(errno.EPERM, f"{part} is no private folder of this user")
+    for directory in folders:
+        if not _is_own_folder(directory) or directory.lstat().st_mode & 0o077:
+            raise PermissionError(errno.EPERM, f"{directory} is no private folder of this user")
     if not is_safe_folder(folders[-1].parent):
         raise PermissionError(errno.EPERM, f"{folders[-1].parent} is a folder in which others can exchange files")
 
@@ -261,10 +261,10 @@ def place_of_socket(folder: Path, name: str) -> Path:
     # A runtime folder may be another user's: `sudo` keeps the variable.
     for base in (base.resolve() for base in bases if base.is_absolute() and base.is_dir() and is_safe_folder(base)):
         # The second if another user took the first: anybody may write here.
-        for place in (base / mine / digest, base / f"{mine}-{digest}"):
-            fits = len(os.fsencode(place / name)) <= SOCKET_PATH_LIMIT
-            if fits and _is_free_or_own(place.parent if place.parent != base else place):
-                return place
+        for directory in (base / mine / digest, base / f"{mine}-{digest}"):
+            fits = len(os.fsencode(directory / name)) <= SOCKET_PATH_LIMIT
+            if fits and _is_free_or_own(directory.parent if directory.parent != base else directory):
+                return directory
     raise OSError(
         errno.ENAMETOOLONG,
         f"there is no path for a socket of {folder}; set XDG_RUNTIME_DIR to a short path of your own",
@@ -283,16 +283,16 @@ def _shared_name() -> str:
 
 def unusable(home: Path, exc: OSError) -> str:
     """Return an error message that names the unusable path: the home, a part of it, or another path."""
-    said = exc.strerror or str(exc)
+    reason = exc.strerror or str(exc)
     if exc.filename is None or not isinstance(exc.filename, str):
-        return f"the home {home} cannot be used: {said}"
+        return f"the home {home} cannot be used: {reason}"
     if Path(exc.filename) != home and Path(exc.filename).is_relative_to(home):
         named = exc.filename2 if isinstance(exc.filename2, str) else exc.filename  # of two, the one to be replaced
-        part = Path(named).relative_to(home) if Path(named).is_relative_to(home) else named
-        return f"the home {home} cannot be used: {str(part)!r} in it: {said}"
+        inner_path = Path(named).relative_to(home) if Path(named).is_relative_to(home) else named
+        return f"the home {home} cannot be used: {str(inner_path)!r} in it: {reason}"
     if home.is_relative_to(exc.filename):
-        return f"the home {home} cannot be used: {said}"
-    return f"{exc.filename} cannot be used: {said}" if exc.filename not in said else said
+        return f"the home {home} cannot be used: {reason}"
+    return f"{exc.filename} cannot be used: {reason}" if exc.filename not in reason else reason
 
 
 def _is_free_or_own(folder: Path) -> bool:

@@ -116,9 +116,9 @@ def make_folder(folder: Path) -> None:
     Raises:
         OSError: it cannot be created.
     """
-    for one in reversed([folder, *folder.parents]):
-        if not one.is_dir():
-            one.mkdir(mode=0o700, exist_ok=True)
+    for directory in reversed([folder, *folder.parents]):
+        if not directory.is_dir():
+            directory.mkdir(mode=0o700, exist_ok=True)
 
 
 def set_file_aside(file: Path, other: Path) -> bool:

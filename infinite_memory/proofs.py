@@ -30,8 +30,8 @@ def is_nonce(value: object) -> bool:
 
 def sign(secret: str, purpose: str, address: str, *nonces: str) -> str:
     """Return a proof of knowing *secret*."""
-    said = "\n".join(("infinite-memory", purpose, address, *nonces))
-    return hmac.new(secret.encode(), said.encode(), hashlib.sha256).hexdigest()
+    message = "\n".join(("infinite-memory", purpose, address, *nonces))
+    return hmac.new(secret.encode(), message.encode(), hashlib.sha256).hexdigest()
 
 
 def is_signed(proof: object, secret: str, purpose: str, address: str, *nonces: str) -> bool:

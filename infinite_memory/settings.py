@@ -59,7 +59,7 @@ MILVUS_URI = Form(
 
 def split_list(text: str) -> list[str]:
     """Return the items of a comma-separated setting."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def _setting(default: Any, about: str, **checks: Any) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 async def cancel_and_wait(tasks: Collection[asyncio.Task[None]]) -> None:
     """Cancel tasks and wait until they end; repeats the request, as Python 3.11 can lose a cancellation inside `wait_for`."""
-    while left := [task for task in tasks if not task.done()]:
-        for task in left:
+    while remaining := [task for task in tasks if not task.done()]:
+        for task in remaining:
             task.cancel()
-        await asyncio.wait(left, timeout=1)
+        await asyncio.wait(remaining, timeout=1)

@@ -49,13 +49,13 @@ def zone_and_note(name: str | None, environ: Mapping[str, str]) -> tuple[ZoneInf
         if (zone := _named(name)) is None:
             raise ConfigError(f"time.zone = {name!r} is not an IANA time zone name such as Europe/Berlin")
         return zone, None
-    said = environ.get("TZ", "").strip()
-    if not said:
+    tz_value = environ.get("TZ", "").strip()
+    if not tz_value:
         return system_zone(), None
-    zone, note = _of_variable(said)
+    zone, note = _of_variable(tz_value)
     if zone is None:
         zone = system_zone()
-        note = f"TZ = {truncated_repr(said)} is not understood; times are read in {zone.key} (setting time.zone)"
+        note = f"TZ = {truncated_repr(tz_value)} is not understood; times are read in {zone.key} (setting time.zone)"
     return zone, note
 
 

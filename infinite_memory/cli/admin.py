@@ -141,10 +141,10 @@ def config(options: argparse.Namespace) -> int:
     from infinite_memory.config import known_settings
 
     home, settings = home_and_config(options)
-    known = known_settings()
+    by_name = known_settings()
     rows = [
-        {"name": name, "value": known[name].display(value), "set_by": settings.origins.get(name, "default"), "about": known[name].about,
-         "variable": known[name].variable, "per_session": known[name].per_session}
+        {"name": name, "value": by_name[name].display(value), "set_by": settings.origins.get(name, "default"), "about": by_name[name].about,
+         "variable": by_name[name].variable, "per_session": by_name[name].per_session}
         for name, value in settings.values()
     ]  # fmt: skip
     if options.json:
@@ -297,12 +297,12 @@ def _print_fields(fields: list[Json], indent: int) -> None:
 
 
 def _print_tree(value: Json, indent: int = 0) -> None:
-    for name, one in value.items():
-        if isinstance(one, dict):
+    for name, member in value.items():
+        if isinstance(member, dict):
             print(f"{' ' * indent}{in_one_line(name)}:")
-            _print_tree(one, indent + 2)
+            _print_tree(member, indent + 2)
         else:
-            print(f"{' ' * indent}{in_one_line(name)}: {'none' if one is None else in_one_line(one)}")
+            print(f"{' ' * indent}{in_one_line(name)}: {'none' if member is None else in_one_line(member)}")
 
 
 def _code(reply: Json) -> int:

@@ -107,7 +107,7 @@ def _ago(instant: Any) -> str:
 
 def hook(options: argparse.Namespace) -> int:
     """Handle an event. Hook processes bypass this parser (`infinite_memory.__main__`); it serves help and callers of `main`."""
-    named = [f"--{name}={given}" for name in ("home", "client") if (given := getattr(options, name)) is not None]
+    named = [f"--{name}={value}" for name in ("home", "client") if (value := getattr(options, name)) is not None]
     return run_hook([options.event, *named])
 
 

@@ -103,7 +103,9 @@ def with_hooks(place: HookFile, text: str, commands: Mapping[str, str]) -> str:
     for event, command in commands.items():
         entries = _entries(text, event)
         others = _without_ours(entries, is_flat=place.is_flat)
-        if [command] == [one for entry in entries for one in _our_commands(entry, is_flat=place.is_flat)]:
+        if [command] == [
+            our_command for entry in entries for our_command in _our_commands(entry, is_flat=place.is_flat)
+        ]:
             continue
         text = set_json_entry(text, HOOKS, event, [*others, _entry(place, event, command)])
     return text
@@ -122,18 +124,18 @@ def installed_events(place: HookFile, text: str) -> dict[str, str]:
     if not text.strip():
         return {}
     names = sorted({event for events in EVENTS.values() for event in events})
-    found = {
-        event: [one for entry in _entries(text, event) for one in _our_commands(entry, is_flat=place.is_flat)]
+    by_event = {
+        event: [command for entry in _entries(text, event) for command in _our_commands(entry, is_flat=place.is_flat)]
         for event in names
     }
-    return {event: commands[-1] for event, commands in found.items() if commands}
+    return {event: commands[-1] for event, commands in by_event.items() if commands}
 
 
 def _entries(text: str, event: str) -> list[Any]:
-    found = find_entry(text, HOOKS, event, is_toml=False)
-    if found is not None and not isinstance(found, list):
+    entries = find_entry(text, HOOKS, event, is_toml=False)
+    if entries is not None and not isinstance(entries, list):
         raise ValueError(f"{HOOKS}.{event} is not a list")
-    return found or []
+    return entries or []
 
 
 def _entry(place: HookFile, event: str, command: str) -> Json:
@@ -162,10 +164,12 @@ def _our_commands(entry: Any, *, is_flat: bool) -> list[str]:
 
 def _without_ours(entries: Sequence[Any], *, is_flat: bool) -> list[Any]:
     """Return the entries of an event without ours; other hooks in the same group stay."""
-    left: list[Any] = []
+    remaining: list[Any] = []
     for entry in entries:
         if not _our_commands(entry, is_flat=is_flat):
-            left.append(entry)
-        elif not is_flat and (others := [one for one in _handlers(entry, is_flat=False) if not _is_ours(one)]):
-            left.append({**entry, HOOKS: others})
-    return left
+            remaining.append(entry)
+        elif not is_flat and (
+            others := [handler for handler in _handlers(entry, is_flat=False) if not _is_ours(handler)]
+        ):
+            remaining.append({**entry, HOOKS: others})
+    return remaining

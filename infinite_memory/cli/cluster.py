@@ -52,13 +52,13 @@ def _prepare(options: argparse.Namespace) -> int:
         tables.note(reply["error"])
         return 1
     if options.json:
-        told = {name: value for name, value in reply.items() if name != "status"}
-        print(json.dumps({"done": options.yes} | told))
+        fields = {name: value for name, value in reply.items() if name != "status"}
+        print(json.dumps({"done": options.yes} | fields))
         return 0
-    for one in reply["collections"]:
-        state = "is sharded already" if one["is_sharded"] else "was sharded" if options.yes else "would be sharded by"
-        print(f"{one['name']}: about {format_count(one['count'], 'document')}, {state}")
-        for command in [] if one["is_sharded"] else one["commands"]:
+    for row in reply["collections"]:
+        state = "is sharded already" if row["is_sharded"] else "was sharded" if options.yes else "would be sharded by"
+        print(f"{row['name']}: about {format_count(row['count'], 'document')}, {state}")
+        for command in [] if row["is_sharded"] else row["commands"]:
             print(f"  {json.dumps(command)}")
     if not reply["collections"]:
         print(f"no collection has {format_count(reply['min_count'], 'document')}: nothing is to be sharded")
@@ -91,8 +91,8 @@ def _show(options: argparse.Namespace) -> int:
         tables.note(reply["error"])
         return 1
     if options.json:
-        told = {name: value for name, value in reply.items() if name != "status"}
-        print(json.dumps({"running": True} | told, ensure_ascii=False))
+        fields = {name: value for name, value in reply.items() if name != "status"}
+        print(json.dumps({"running": True} | fields, ensure_ascii=False))
     else:
         _print(reply)
     return 1 if reply["problems"] else 0
@@ -101,8 +101,8 @@ def _show(options: argparse.Namespace) -> int:
 def _print(reply: Json) -> None:
     database = reply["database"]
     fields = {"database": f"MongoDB {database['version']}, {database['deployment']}"}
-    fields |= {f"server {one['name']}": one["role"] for one in reply["servers"]}
-    fields |= {f"daemon {one['host']}/{one['pid']}": _describe(one) for one in reply["daemons"]}
+    fields |= {f"server {server['name']}": server["role"] for server in reply["servers"]}
+    fields |= {f"daemon {daemon['host']}/{daemon['pid']}": _describe(daemon) for daemon in reply["daemons"]}
     tables.print_fields(fields)
     for problem in reply["problems"]:
         tables.note(problem)

@@ -103,9 +103,9 @@ def _with_member(text: str, path: tuple[str, ...], name: str, value: Any) -> str
     """Set one member of the object at *path*, in place or after the last one."""
     parent = _parse(text)
     for step in path:
-        found = parent.find(step)
-        assert found is not None
-        parent = found.value
+        existing = parent.find(step)
+        assert existing is not None
+        parent = existing.value
     member = parent.find(name)
     if member is None:
         return _inserted(text, parent, name, value)
@@ -118,8 +118,8 @@ def _with_member(text: str, path: tuple[str, ...], name: str, value: Any) -> str
         and is_laid_out
         and member.value.plain.keys() <= value.keys()
     ):
-        for inner, one in value.items():
-            text = _with_member(text, (*path, name), inner, one)
+        for inner, inner_value in value.items():
+            text = _with_member(text, (*path, name), inner, inner_value)
         return text
     return text[: member.value.start] + _written(text, member.start, value) + text[member.value.end :]
 
@@ -134,8 +134,8 @@ def remove_json_entry(text: str, key: str, name: str) -> str:
     if servers is None or ours is None:
         return text
     after = _without(text, servers.value, ours)
-    kept = {other: value for other, value in servers.value.plain.items() if other != name}
-    return _checked(after, {**root.plain, key: kept})
+    remaining = {other_name: value for other_name, value in servers.value.plain.items() if other_name != name}
+    return _checked(after, {**root.plain, key: remaining})
 
 
 def remove_empty_object(text: str, key: str) -> str:
@@ -149,11 +149,11 @@ def remove_empty_object(text: str, key: str) -> str:
 
 def _without(text: str, parent: _Value, member: _Member) -> str:
     """Return *text* without a member of an object and its comma, or the comma before it if it is the last one."""
-    at = parent.members.index(member)
+    index = parent.members.index(member)
     cuts = [(_start_of_room(text, member.start), member.value.end)]
     if member.comma is not None:
         cuts.append((member.comma, member.comma + 1))
-    elif at > 0 and (comma := parent.members[at - 1].comma) is not None:
+    elif index > 0 and (comma := parent.members[index - 1].comma) is not None:
         cuts.append((comma, comma + 1))
     for start, end in sorted(cuts, reverse=True):
         text = text[:start] + text[end:]
@@ -252,46 +252,46 @@ def _read(text: str, place: int, depth: int) -> _Value:
         return _read_object(text, place, depth)
     if letter == "[":
         return _read_array(text, place, depth)
-    found = _STRING.match(text, place) or _SCALAR.match(text, place)
-    if found is None:
+    match = _STRING.match(text, place) or _SCALAR.match(text, place)
+    if match is None:
         raise ValueError(f"it is not JSON ({_line_and_column(text, place)})")
-    return _Value(place, found.end(), json.loads(found[0]))
+    return _Value(place, match.end(), json.loads(match[0]))
 
 
 def _read_object(text: str, start: int, depth: int) -> _Value:
     members: list[_Member] = []
-    place = _skip(text, start + 1)
-    while text[place : place + 1] != "}":
+    position = _skip(text, start + 1)
+    while text[position : position + 1] != "}":
         if members and members[-1].comma is None:
-            raise ValueError(f"a comma was expected ({_line_and_column(text, place)})")
-        name = _STRING.match(text, place)
+            raise ValueError(f"a comma was expected ({_line_and_column(text, position)})")
+        name = _STRING.match(text, position)
         if name is None:
-            raise ValueError(f"a name was expected ({_line_and_column(text, place)})")
+            raise ValueError(f"a name was expected ({_line_and_column(text, position)})")
         colon = _skip(text, name.end())
         if text[colon : colon + 1] != ":":
             raise ValueError(f"a colon was expected ({_line_and_column(text, colon)})")
         value = _read(text, _skip(text, colon + 1), depth + 1)
-        members.append(_Member(json.loads(name[0]), place, value))
-        place = _skip(text, value.end)
-        if text[place : place + 1] == ",":
-            members[-1].comma = place
-            place = _skip(text, place + 1)
-    return _Value(start, place + 1, {member.name: member.value.plain for member in members}, members)
+        members.append(_Member(json.loads(name[0]), position, value))
+        position = _skip(text, value.end)
+        if text[position : position + 1] == ",":
+            members[-1].comma = position
+            position = _skip(text, position + 1)
+    return _Value(start, position + 1, {member.name: member.value.plain for member in members}, members)
 
 
 def _read_array(text: str, start: int, depth: int) -> _Value:
     values: list[Any] = []
-    place, may_follow = _skip(text, start + 1), True
-    while text[place : place + 1] != "]":
+    position, may_follow = _skip(text, start + 1), True
+    while text[position : position + 1] != "]":
         if not may_follow:
-            raise ValueError(f"a comma was expected ({_line_and_column(text, place)})")
-        value = _read(text, place, depth + 1)
+            raise ValueError(f"a comma was expected ({_line_and_column(text, position)})")
+        value = _read(text, position, depth + 1)
         values.append(value.plain)
-        place = _skip(text, value.end)
-        may_follow = text[place : place + 1] == ","
+        position = _skip(text, value.end)
+        may_follow = text[position : position + 1] == ","
         if may_follow:
-            place = _skip(text, place + 1)
-    return _Value(start, place + 1, values)
+            position = _skip(text, position + 1)
+    return _Value(start, position + 1, values)
 
 
 def set_toml_table(text: str, key: str, name: str, entry: Json) -> str:
@@ -308,7 +308,7 @@ def set_toml_table(text: str, key: str, name: str, entry: Json) -> str:
         return text
     newline = "\r\n" if "\r\n" in text else "\n"
     block = newline.join(
-        [f"[{key}.{name}]", *(f"{_toml_key(one)} = {_toml_value(value)}" for one, value in entry.items())]
+        [f"[{key}.{name}]", *(f"{_toml_key(option)} = {_toml_value(value)}" for option, value in entry.items())]
     )
     stretch = _toml_stretch(text, key, name)
     if stretch is not None:
@@ -331,7 +331,7 @@ def remove_toml_table(text: str, key: str, name: str) -> str:
     head, tail = text[: stretch[0]], text[stretch[1] :]
     if head.endswith(("\n\n", "\r\n\r\n")):
         head = head.removesuffix("\n").removesuffix("\r")
-    expected = {**before, key: {other: server for other, server in servers.items() if other != name}}
+    expected = {**before, key: {other_name: server for other_name, server in servers.items() if other_name != name}}
     if not expected[key]:
         del expected[key]
     return _toml_checked(head + tail, expected)
@@ -355,22 +355,22 @@ def _toml_stretch(text: str, key: str, name: str) -> tuple[int, int] | None:
     quoted = rf"(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')"
     ours = re.compile(rf"\s*\[\s*{re.escape(key)}\s*\.\s*{quoted}\s*(?:\.[^\]]*)?\]")
     start = end = None
-    place = 0
+    position = 0
     inside = False
     for line in text.splitlines(keepends=True):
         if line.lstrip().startswith("["):
             inside = ours.match(line) is not None
             if inside and start is None:
-                start = place
-        place += len(line)
+                start = position
+        position += len(line)
         if inside and line.strip() and not line.lstrip().startswith("#"):
-            end = place
+            end = position
     return None if start is None or end is None else (start, end)
 
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_toml_key(one)} = {_toml_value(inner)}" for one, inner in value.items()) + " }"
+        return "{ " + ", ".join(f"{_toml_key(key)} = {_toml_value(inner)}" for key, inner in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
     if isinstance(value, dt.date | dt.time):

@@ -79,16 +79,16 @@ def _connect(options: argparse.Namespace, result: Json) -> None:
             raise ConfigError(f"--plugin is for claude-code; {target.title} has no plugin of ours")
         _connect_plugin(options, target, entry, user, result)
         return
-    place = None if options.no_hooks else client_hooks.find_hook_file(options.client, os.environ, user)
-    commands = {} if place is None else _hook_commands(options.client, entry)
+    hook_file = None if options.no_hooks else client_hooks.find_hook_file(options.client, os.environ, user)
+    commands = {} if hook_file is None else _hook_commands(options.client, entry)
     if options.print:
         shown = {target.file: render_entry(target, entry)}
-        if place is not None:
-            shown[place.file] = client_hooks.with_hooks(place, shown.get(place.file, ""), commands)
+        if hook_file is not None:
+            shown[hook_file.file] = client_hooks.with_hooks(hook_file, shown.get(hook_file.file, ""), commands)
         print("\n".join(f"{file}:\n{text}" for file, text in shown.items()), end="")
         result["files"] = [{"file": str(file), "text": text} for file, text in shown.items()]
         return
-    edits = _edits(target, place, None if options.remove else entry, commands)
+    edits = _edits(target, hook_file, None if options.remove else entry, commands)
     changed = {file: (before, after) for file, (before, after) in edits.items() if after != (before or "")}
     if not changed:
         already = "has no entry for it" if options.remove else "has this entry already"
@@ -96,14 +96,14 @@ def _connect(options: argparse.Namespace, result: Json) -> None:
         return
     for file, (before, after) in changed.items():
         backup = _replace(file, before, after, result)
-        what = "taken out of" if options.remove else "entered into"
-        print(f"{NAME} was {what} {file}" + (f"\nthe file as it was: {backup}" if backup else ""))
-    if place is not None and not options.remove:
+        action = "taken out of" if options.remove else "entered into"
+        print(f"{NAME} was {action} {file}" + (f"\nthe file as it was: {backup}" if backup else ""))
+    if hook_file is not None and not options.remove:
         print(client_hooks.describe(options.client, target.title))
-        print(place.after, end="\n" if place.after else "")
+        print(hook_file.after, end="\n" if hook_file.after else "")
     print(target.restart)
-    if said := target.farewell if options.remove else target.hint:
-        print(said)
+    if note := target.farewell if options.remove else target.hint:
+        print(note)
 
 
 def _replace(file: Path, before: str | None, after: str, result: Json) -> Path | None:
@@ -152,9 +152,9 @@ def _connect_plugin(options: argparse.Namespace, target: Target, entry: Json, us
     folder, settings = plugin.plugin_folder(os.environ, user), plugin.settings_file(os.environ, user)
     if options.remove:
         was_there = remove_claude_plugin(os.environ, user, dry_run=options.print)
-        what = "would be" if options.print else "was"
+        verb = "would be" if options.print else "was"
         print(
-            f"the plugin {what} taken out of {settings}, and {folder} removed"
+            f"the plugin {verb} taken out of {settings}, and {folder} removed"
             if was_there
             else f"{target.title} does not have the plugin: {settings}"
         )
@@ -257,9 +257,9 @@ def find_command() -> tuple[str, list[str]]:
     beside = Path(sys.executable).parent / ("infinite-memory.exe" if os.name == "nt" else "infinite-memory")
     if beside.is_file():
         return str(beside), []
-    found = shutil.which("infinite-memory")
-    if found:
-        return str(Path(found).absolute()), []
+    executable = shutil.which("infinite-memory")
+    if executable:
+        return str(Path(executable).absolute()), []
     return sys.executable, ["-P", "-m", "infinite_memory"]
 
 
@@ -276,7 +276,7 @@ def find_hook_command() -> list[str]:
 
 def uvx_command(prefix: Path, environ: Mapping[str, str]) -> tuple[str, list[str]] | None:
     """Return the uvx command if *prefix* is an environment in uv's cache, which uv may remove; otherwise None."""
-    if not any(part.startswith("archive-v") for part in prefix.parts) or not environ.get("UV"):
+    if not any(name.startswith("archive-v") for name in prefix.parts) or not environ.get("UV"):
         return None
     uvx = Path(environ["UV"]).with_name("uvx.exe" if os.name == "nt" else "uvx")
     source = _installed_from()
@@ -334,8 +334,12 @@ def replace_text(file: Path, after: str, *, keep_copy: bool = False) -> Path | N
         mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o600
         if keep_copy:
             stamp = time.strftime("%Y%m%d-%H%M%S")
-            names = (f"{file.name}.before-{NAME}-{stamp}{more}" for more in ("", *(f"-{n}" for n in range(2, 1000))))
-            backup = next(one for name in names if _create(one := file.with_name(name), file.read_bytes(), mode))
+            names = (
+                f"{file.name}.before-{NAME}-{stamp}{suffix}" for suffix in ("", *(f"-{n}" for n in range(2, 1000)))
+            )
+            backup = next(
+                candidate for name in names if _create(candidate := file.with_name(name), file.read_bytes(), mode)
+            )
         beside = file.with_name(f"{file.name}.{secrets.token_hex(8)}.tmp")
         # JSON may contain a lone surrogate, which cannot be encoded; it is written as the escape that it was.
         if not _create(beside, after.encode("utf-8", "backslashreplace"), mode):

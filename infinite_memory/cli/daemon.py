@@ -133,15 +133,15 @@ def _status(options: argparse.Namespace) -> int:
         print("no daemon runs")
         return 1
     for name, value in answer["status"].items():
-        for at, one in enumerate(value if isinstance(value, list) else [value]):
-            print(f"{'' if at else name:<12} {in_one_line(_format_value(one))}")
+        for index, item in enumerate(value if isinstance(value, list) else [value]):
+            print(f"{'' if index else name:<12} {in_one_line(_format_value(item))}")
     return 0
 
 
 def _format_value(value: Any) -> str:
     """Return one value of the status on one line."""
     if isinstance(value, dict):
-        return ", ".join(f"{key} {'never' if one is None else one}" for key, one in value.items())
+        return ", ".join(f"{key} {'never' if item is None else item}" for key, item in value.items())
     return "none" if value is None else str(value)
 
 

@@ -80,9 +80,9 @@ def contract_options(options: argparse.Namespace) -> dict[str, str]:
     Raises:
         ConfigError: a flag belongs to another contract.
     """
-    given = {option.name: value for option, value in _options_of_contract(options) if option.setting is None}
+    provided = {option.name: value for option, value in _options_of_contract(options) if option.setting is None}
     http = getattr(options, "http", None)
-    return given if http is None else given | {"http": http}
+    return provided if http is None else provided | {"http": http}
 
 
 def _options_of_contract(options: argparse.Namespace) -> Iterator[tuple[Option, str]]:
@@ -127,9 +127,9 @@ def ask(
     """
     from infinite_memory.daemon.handshake import greet
 
-    wanted: Json = ({"progress": True} if progress is not None else {}) | ({"any_path": True} if any_path else {})
-    wanted |= {} if expected_revision is None else {"expected_revision": expected_revision}
-    link, answer = greet(find_home(os.environ).path, build_greeting(options) | wanted)
+    extra: Json = ({"progress": True} if progress is not None else {}) | ({"any_path": True} if any_path else {})
+    extra |= {} if expected_revision is None else {"expected_revision": expected_revision}
+    link, answer = greet(find_home(os.environ).path, build_greeting(options) | extra)
     report_notes(answer)
     with link, link.makefile("rwb") as stream:
         stream.write(json.dumps(request, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
@@ -145,9 +145,9 @@ def read_reply(stream: Iterable[bytes], progress: Callable[[int, int], None] | N
         if not line.startswith(b"\x1e"):
             reply: Json = json.loads(line)
             return reply
-        told = json.loads(line[1:]).get("progress")
-        if progress is not None and told is not None:
-            progress(told["done"], told["total"])
+        counts = json.loads(line[1:]).get("progress")
+        if progress is not None and counts is not None:
+            progress(counts["done"], counts["total"])
     return None
 
 

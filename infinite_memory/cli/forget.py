@@ -146,8 +146,8 @@ def _checked(reply: Json) -> Json:
 def _print_preview(options: argparse.Namespace, preview: Preview) -> int:
     if options.json:
         whole_scope = {} if preview.scope is None else {"scope": preview.scope}
-        told = {"would_delete": preview.count, "memory_ids": preview.memory_ids, "memories": preview.memories}
-        print(json.dumps(told | whole_scope, ensure_ascii=False))
+        fields = {"would_delete": preview.count, "memory_ids": preview.memory_ids, "memories": preview.memories}
+        print(json.dumps(fields | whole_scope, ensure_ascii=False))
         return 0
     _show(options, preview.memories)
     scope = _with_scope(preview)
@@ -161,9 +161,9 @@ def _confirm(options: argparse.Namespace, preview: Preview) -> int | None:
         print("infinite-memory forget: say --yes, for there is no terminal to ask on", file=sys.stderr)
         return UNCONFIRMED
     _show(options, preview.memories[:MAX_SHOWN])
-    more = preview.count - min(len(preview.memories), MAX_SHOWN)
-    if more:
-        print(f"and {more:,} more")
+    remaining = preview.count - min(len(preview.memories), MAX_SHOWN)
+    if remaining:
+        print(f"and {remaining:,} more")
     scope = _with_scope(preview)
     for_good = " for good" if options.for_good else ""
     return None if tables.confirm(f"forget {format_count(preview.count, 'memory')}{scope}{for_good}?") else UNCONFIRMED
@@ -188,8 +188,8 @@ def _report(options: argparse.Namespace, preview: Preview, replies: list[Json]) 
         UndoJournal().add(entry)
     if options.json:
         whole_scope = {} if preview.scope is None else {"scope": preview.scope}
-        told = {"deleted_count": count, "memory_ids": gone, "forget_mode": "hard" if options.for_good else "soft"}
-        print(json.dumps(told | whole_scope, ensure_ascii=False))
+        fields = {"deleted_count": count, "memory_ids": gone, "forget_mode": "hard" if options.for_good else "soft"}
+        print(json.dumps(fields | whole_scope, ensure_ascii=False))
         return 0
     scope = _with_scope(preview)
     done = "removed for good" if options.for_good else "forgotten; infinite-memory undo brings back what went"
@@ -230,7 +230,11 @@ def undo(options: argparse.Namespace) -> int:
         else:
             tables.note(failure["error"])
         return 1
-    named = [{"scope": entry["scope"]}] if "scope" in entry else [{"memory_id": one} for one in entry["memory_ids"]]
+    named = (
+        [{"scope": entry["scope"]}]
+        if "scope" in entry
+        else [{"memory_id": memory_id} for memory_id in entry["memory_ids"]]
+    )
     replies = list(daemon_requests.ask_each(options, [{"action": "restore_memory"} | target for target in named]))
     failed = [reply for reply in replies if reply["status"] != "OK"]
     if all(reply.get("error_code") == "NOT_FOUND" for reply in failed):  # otherwise it can be retried
@@ -255,7 +259,7 @@ def undo(options: argparse.Namespace) -> int:
 def _is_open(options: argparse.Namespace, scope: str) -> bool:
     """Return whether a scope is not archived, so that to restore it would bring back what was forgotten in it since."""
     reply = daemon_requests.ask(options, {"action": "list_memory_scopes"})
-    return reply["status"] == "OK" and any(one["scope_name"].casefold() == scope.casefold() for one in reply["scopes"])
+    return reply["status"] == "OK" and any(row["scope_name"].casefold() == scope.casefold() for row in reply["scopes"])
 
 
 def _list_forgotten(options: argparse.Namespace) -> int:
@@ -265,10 +269,10 @@ def _list_forgotten(options: argparse.Namespace) -> int:
     if options.json or reply["status"] != "OK":
         return daemon_requests.report(reply)
     tables.print_memories(reply["results"])
-    more = reply["total"] - len(reply["results"])
+    remaining = reply["total"] - len(reply["results"])
     tables.note(
         f"{format_count(reply['total'], 'memory')} can be brought back"
-        + (f"; the latest {MAX_SHOWN} are shown" if more > 0 else "")
+        + (f"; the latest {MAX_SHOWN} are shown" if remaining > 0 else "")
     )
     return 0
 

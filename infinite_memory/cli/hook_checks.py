@@ -75,7 +75,7 @@ def check_hooks(home: Path, environ: Mapping[str, str], user: Path, add_finding:
 
 
 def _advice(failure: str) -> str:
-    return next((f": {advice}" for part, advice in _ADVICE if part in failure), "")
+    return next((f": {advice}" for phrase, advice in _ADVICE if phrase in failure), "")
 
 
 def _check_plugin(environ: Mapping[str, str], user: Path, add_finding: AddFinding) -> Iterator[str]:

@@ -60,8 +60,8 @@ def run(options: argparse.Namespace) -> int:
         if (pid := ask_to_go()) is not None:
             wait_until_gone(pid)  # the next request starts a daemon with the new index
     if options.json:
-        told = {name: value for name, value in reply.items() if name != "status"}
-        print(json.dumps(told | {"switched": switches}))
+        fields = {name: value for name, value in reply.items() if name != "status"}
+        print(json.dumps(fields | {"switched": switches}))
     else:
         _print(reply, options.engine, switches=switches)
     return 0 if reply["is_good"] else 1

@@ -72,9 +72,9 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     export.add_argument("--json", action="store_true", help="with --output: print what was written, as JSON")
     importing = commands.add_parser("import", parents=[common], help="read what was exported here or elsewhere")
-    what = importing.add_mutually_exclusive_group(required=True)
-    what.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a file or a folder")
-    what.add_argument(
+    source = importing.add_mutually_exclusive_group(required=True)
+    source.add_argument("path", nargs="?", type=Path, metavar="PATH", help="a file or a folder")
+    source.add_argument(
         "--mongodb",
         metavar="URI",
         help="the server of an older InfiniteMemoryMCP's database; - reads the URI from standard input",
@@ -84,8 +84,8 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     importing.add_argument("--into-scope", metavar="NAME", help="where everything goes")
     importing.add_argument("--dry-run", action="store_true", help="only tell what would be added")
     importing.add_argument("--json", action="store_true")
-    for one in (backup, restore, export, importing):
-        add_option(one)
+    for command in (backup, restore, export, importing):
+        add_option(command)
 
 
 def backup(options: argparse.Namespace, ask: Ask, home: Home) -> int:
@@ -116,8 +116,8 @@ def verify(options: argparse.Namespace, folder: Path, config: Config) -> int:
     checks = Checks.of(config, find_secret(config.backup), allow_unlocked=options.allow_unlocked)
     whole = verify_file(find_newest(folder) if options.newest else find_backup(folder, options.file), checks)
     if options.json:
-        told = {"whole": True, "file": str(whole.file), "size_bytes": whole.size_bytes, "counts": dict(whole.counts)}
-        print(json.dumps(told))
+        fields = {"whole": True, "file": str(whole.file), "size_bytes": whole.size_bytes, "counts": dict(whole.counts)}
+        print(json.dumps(fields))
     else:
         name = display_name(whole.file)
         print(
@@ -142,8 +142,8 @@ def restore(options: argparse.Namespace, ask: Ask, folder: Path) -> int:
         return daemon_requests.report(reply)
     would = "would restore" if options.dry_run else "restored"
     changes = [
-        f"{format_count(reply[name], noun) if noun else format(reply[name], ',')} {what}"
-        for name, noun, what in (
+        f"{format_count(reply[name], noun) if noun else format(reply[name], ',')} {label}"
+        for name, noun, label in (
             ("skipped_memories", None, "already there"),
             ("replaced_memories", None, "of them in the place of what is there now"),
             ("removed_memories", "other", "removed"),
@@ -178,8 +178,8 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
     if "note" in reply:
         print(f"  {reply['note']}")
     if beside := reply.get("also_added"):
-        said = ", ".join(f"{count:,} {kind}" for kind, count in beside.items())
-        print(f"  {'would also be' if options.dry_run else 'also'} added: {said}")
+        additions = ", ".join(f"{count:,} {kind}" for kind, count in beside.items())
+        print(f"  {'would also be' if options.dry_run else 'also'} added: {additions}")
     if preview := reply.get("preview"):
         _print_preview(preview)
     for entry in (listed := reply.get("skipped_entries", [])):
@@ -194,7 +194,8 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
 def _print_preview(preview: Json) -> None:
     """Print the result of a dry run: target scopes, time range, and the first memories."""
     names = [
-        f"{in_one_line(one['name'])}{' (new)' if one['is_new'] else ''} {one['added']:,}" for one in preview["scopes"]
+        f"{in_one_line(scope['name'])}{' (new)' if scope['is_new'] else ''} {scope['added']:,}"
+        for scope in preview["scopes"]
     ]
     others = [f"others {preview['in_other_scopes']:,}"] if preview["in_other_scopes"] else []
     print(f"  into the scopes: {', '.join(names + others)}")
@@ -206,11 +207,11 @@ def _print_preview(preview: Json) -> None:
     ):
         if preview[name]:
             print(f"  {preview[name]:,} {says}")
-    for one in preview["samples"]:
-        day = local_day(one["timestamp"]) or "no date"
-        about = ", ".join([one["scope"], *(f"#{tag}" for tag in one["tags"])])
-        said = f"{one['speaker']}: {one['text']}" if "speaker" in one else one["text"]
-        print(f"  for example: {day}  {in_one_line(about)}  {shorten(in_one_line(said))}")
+    for sample in preview["samples"]:
+        day = local_day(sample["timestamp"]) or "no date"
+        about = ", ".join([sample["scope"], *(f"#{tag}" for tag in sample["tags"])])
+        text = f"{sample['speaker']}: {sample['text']}" if "speaker" in sample else sample["text"]
+        print(f"  for example: {day}  {in_one_line(about)}  {shorten(in_one_line(text))}")
 
 
 def _backup(options: argparse.Namespace) -> int:

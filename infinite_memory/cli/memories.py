@@ -132,8 +132,8 @@ def recall(options: argparse.Namespace) -> int:
     if options.json or reply["status"] != "OK":
         return code
     for days in name_other_years(request["time_query"], reply, (1,) if reply["results"] else (1, -1)):
-        other = daemon_requests.ask(options, request | {"time_query": days, "limit": 1})
-        if count := other.get("total", 0):
+        other_reply = daemon_requests.ask(options, request | {"time_query": days, "limit": 1})
+        if count := other_reply.get("total", 0):
             tables.note(f"{days} has {count:,}: recall {days}")
             break
     return code
@@ -261,14 +261,14 @@ def read_text(words: list[str]) -> str:
 
 def _metadata(options: argparse.Namespace) -> Json:
     """Return the metadata given as flags."""
-    given = {
+    fields = {
         "title": options.title,
         "source": options.source,
         "speaker": options.speaker,
         "timestamp": options.when,
         "importance": options.importance,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _print_results(options: argparse.Namespace, reply: Json, words: str) -> int:

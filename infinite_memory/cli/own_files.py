@@ -66,7 +66,7 @@ def holds_home(folder: Path, home: Path) -> bool:
     """True if *folder* is or contains *home* or any other home."""
     if home.resolve().is_relative_to(folder.resolve()) or is_home(folder):
         return True
-    return any(is_home(part) for part in folder.rglob("*") if part.is_dir() and not part.is_symlink())
+    return any(is_home(path) for path in folder.rglob("*") if path.is_dir() and not path.is_symlink())
 
 
 def find_home_parts(home: Path) -> Removal:
@@ -97,8 +97,8 @@ def find_cache_parts(cache: Path, home: Path) -> Removal:
     """Return what to remove from the cache: models, complete or not; never a folder that is or contains a home."""
     models = cache / "models"
     folders = [folder for folder in (models, cache) if _is_folder(folder) and not holds_home(folder, home)]
-    found = models.iterdir() if _is_folder(models) else ()
-    parts = [path for path in found if _is_model(path) and not (path.is_dir() and holds_home(path, home))]
+    entries = models.iterdir() if _is_folder(models) else ()
+    parts = [path for path in entries if _is_model(path) and not (path.is_dir() and holds_home(path, home))]
     return _make_removal(parts, folders)
 
 
@@ -137,14 +137,14 @@ def _is_model(path: Path) -> bool:
 
 def remove(removal: Removal) -> Iterator[str]:
     """Remove the parts, then the empty folders; yield a message for each failure."""
-    for part in removal.parts:
+    for path in removal.parts:
         try:
-            if _is_folder(part):
-                shutil.rmtree(part)
+            if _is_folder(path):
+                shutil.rmtree(path)
             else:
-                part.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
         except OSError as exc:
-            yield f"{exc.filename or part} cannot be removed: {exc.strerror or exc}"
+            yield f"{exc.filename or path} cannot be removed: {exc.strerror or exc}"
     for folder in removal.folders:
         try:
             if not any(folder.iterdir()):

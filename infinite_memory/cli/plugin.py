@@ -65,7 +65,7 @@ def render_plugin(
     files = {name: (FILES / name).read_text("utf-8") for name in _shipped()}
     hooks = json.loads(files["hooks/hooks.json"])
     for groups in hooks["hooks"].values():
-        for hook in (one for group in groups for one in group["hooks"]):
+        for hook in (handler for group in groups for handler in group["hooks"]):
             hook["command"], hook["args"] = hook_command[0], [*hook_command[1:], *hook["args"], *named]
     files["hooks/hooks.json"] = _written(hooks)
     files[SERVERS] = _written({"mcpServers": {NAME: server}})
@@ -87,9 +87,11 @@ def check_folder(folder: Path) -> None:
     Raises:
         ConfigError: the folder has foreign files and no plugin of ours, or it or a plugin folder in it is a symbolic link.
     """
-    for one in (folder, *_folders(folder)):
-        if one.is_symlink():
-            raise ConfigError(f"{one} is a link to a folder elsewhere, where nothing is written; nothing was changed")
+    for directory in (folder, *_folders(folder)):
+        if directory.is_symlink():
+            raise ConfigError(
+                f"{directory} is a link to a folder elsewhere, where nothing is written; nothing was changed"
+            )
     begun = {_beside(folder / name) for name in _shipped()}
     try:
         has_files = any((path.is_symlink() or not path.is_dir()) and path not in begun for path in folder.rglob("*"))
@@ -138,11 +140,11 @@ def write_plugin(folder: Path, files: Mapping[str, str]) -> None:
 def _make_folders(folder: Path) -> None:
     """Create the plugin's folders, private whatever the umask: the client runs the commands of its hooks."""
     make_folder(folder.parent)
-    for one in (folder, *sorted({(folder / name).parent for name in _shipped()} - {folder})):
-        one.mkdir(mode=0o700, exist_ok=True)
-        mode = one.stat().st_mode
+    for directory in (folder, *sorted({(folder / name).parent for name in _shipped()} - {folder})):
+        directory.mkdir(mode=0o700, exist_ok=True)
+        mode = directory.stat().st_mode
         if os.name == "posix" and mode & 0o022:  # created by an earlier version
-            one.chmod(mode & 0o7755)
+            directory.chmod(mode & 0o7755)
 
 
 def _write(path: Path, text: str) -> None:

@@ -56,10 +56,12 @@ def repair(options: argparse.Namespace, ask: Ask) -> int:
     except OSError as exc:
         print(f"infinite-memory repair: {options.export} cannot be written: {exc.strerror}", file=sys.stderr)
         return 1
-    documents = [one for reply in replies for one in reply["documents"]]
+    documents = [document for reply in replies for document in reply["documents"]]
     if options.yes and documents:
         try:
-            documents = [one for reply in _pages(request | {"dry_run": False}, ask) for one in reply["documents"]]
+            documents = [
+                document for reply in _pages(request | {"dry_run": False}, ask) for document in reply["documents"]
+            ]
         except _RefusedError as exc:
             return report(exc.reply)
     return _tell(options, documents)
@@ -77,8 +79,8 @@ def _tell(options: argparse.Namespace, documents: list[Json]) -> int:
             faults = "; ".join(f"{fault['field']}: {fault['expected']} was expected" for fault in document["faults"])
             beside = f", with {format_count(document['memories'], 'memory')}" if "memories" in document else ""
             print(f"{document['collection']} {document['id']}: {faults}: {words[document['outcome']]}{beside}")
-        said = ", ".join(f"{count:,} {words[word]}" for word, count in counts.items() if count)
-        print(f"{format_count(len(documents), 'document')} cannot be read: {said}")
+        reasons = ", ".join(f"{count:,} {words[word]}" for word, count in counts.items() if count)
+        print(f"{format_count(len(documents), 'document')} cannot be read: {reasons}")
         if not options.yes:
             print(
                 "nothing was changed; --mend --yes mends, --remove --yes removes, --export FILE writes them out first"

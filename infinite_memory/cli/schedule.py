@@ -60,8 +60,8 @@ def run(options: argparse.Namespace) -> int:
     home = os.environ.get("INFINITE_MEMORY_HOME")
     named = str(Path(home).expanduser().absolute()) if home else None
     system = options.system or system_of(sys.platform)
-    at = int(match[1]), int(match[2])
-    schedule = make_schedule(system, [command, *arguments, *ARGUMENTS], at, named, os.environ, Path.home())
+    time_of_day = int(match[1]), int(match[2])
+    schedule = make_schedule(system, [command, *arguments, *ARGUMENTS], time_of_day, named, os.environ, Path.home())
     with outcome.collect_outcome(options) as result:
         result |= {"system": system, "at": options.at, "files": [], "turn_on": schedule.turn_on}
         for file, data in schedule.files.items():

@@ -132,9 +132,9 @@ def _report(options: argparse.Namespace, reply: Json, done: str) -> str:
         count: int = reply["would_delete"] if "would_delete" in reply else reply["would_move"]
         return f"{in_one_line(options.name)}: {format_count(count, 'memory')} would be concerned; {tables.UNCHANGED}"
     if options.what in ("archive", "delete") and "scope" not in reply:  # Global always exists
-        kept = "removed for good" if _is_hard(options) else "hidden"
-        said = f"{format_count(reply['deleted_count'], 'memory')} {kept}; the scope itself stays"
-        return f"{in_one_line(options.name)}: {said if reply['deleted_count'] else reply.get('note', said)}"
+        outcome = "removed for good" if _is_hard(options) else "hidden"
+        summary = f"{format_count(reply['deleted_count'], 'memory')} {outcome}; the scope itself stays"
+        return f"{in_one_line(options.name)}: {summary if reply['deleted_count'] else reply.get('note', summary)}"
     if reply.get("outcome") == "unchanged":
         return f"{in_one_line(options.name)}: {reply.get('note', tables.UNCHANGED)}"
     moved = f", {format_count(reply['moved'], 'memory')} from it" if "moved" in reply else ""
@@ -149,7 +149,7 @@ def _list(options: argparse.Namespace, ask: Ask) -> int:
             print(f"infinite-memory: {reply['error']}", file=sys.stderr)
             return 1
     live, archived = counted["stats"]["scopes"], counted["stats"]["archived_scopes"]
-    rows = [one | {"memories": live.get(one["scope_name"], 0), "archived": False} for one in listed["scopes"]]
+    rows = [scope | {"memories": live.get(scope["scope_name"], 0), "archived": False} for scope in listed["scopes"]]
     rows += [{"scope_name": name, "memories": count, "archived": True} for name, count in archived.items()]
     if options.json:
         print(json.dumps(rows, ensure_ascii=False))

@@ -68,11 +68,11 @@ def describe_http_fault(status: Json) -> str | None:
 def describe_database(settings: Config, home: Home, stats: Json) -> str:
     """Describe a working database, from the statistics if there are any."""
     server = stats.get("mongodb")
-    said = "works" if server is None else f"works: version {server['version']}, {server['deployment']}"
+    description = "works" if server is None else f"works: version {server['version']}, {server['deployment']}"
     unused = home.path / "mongodb"
     if settings.mongodb.uri and unused.is_dir():
-        said += f"; {unused} holds what was stored before mongodb.uri was set, and is not used"
-    return said
+        description += f"; {unused} holds what was stored before mongodb.uri was set, and is not used"
+    return description
 
 
 def _find_lock_faults(settings: Config, stats: Json) -> list[str]:

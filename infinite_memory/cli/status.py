@@ -26,8 +26,8 @@ def run(options: argparse.Namespace) -> int:
     daemon = answer["status"]
     reply = daemon_requests.ask(options, {"action": "get_memory_stats"})
     if options.json:
-        told = {"stats": reply["stats"]} if reply["status"] == "OK" else {"error": reply["error"]}
-        print(json.dumps({"running": True, "daemon": daemon} | told, ensure_ascii=False))
+        summary = {"stats": reply["stats"]} if reply["status"] == "OK" else {"error": reply["error"]}
+        print(json.dumps({"running": True, "daemon": daemon} | summary, ensure_ascii=False))
         return 0 if reply["status"] == "OK" else 1
     fields = {
         "daemon": f"process {daemon['pid']}, version {daemon['version']}, for {describe_duration(daemon['uptime_s'])}",

@@ -82,8 +82,8 @@ def run(options: argparse.Namespace) -> int:
     elif options.what == "revoke":
         print(f"{reply['token_id']}: revoked")
     else:
-        for one in reply["tokens"]:
-            print(f"{one['token_id']}  {one['created_at'][:10]}  {in_one_line(one['name'])}: {_about(one)}")
+        for token in reply["tokens"]:
+            print(f"{token['token_id']}  {token['created_at'][:10]}  {in_one_line(token['name'])}: {_about(token)}")
     return 0
 
 

@@ -198,13 +198,13 @@ def _remove(removal: Removal, verb: str, result: Json) -> Iterator[str]:
     done = f"would {verb}" if dry_run else f"{verb}d"
     # A folder that is removed whole is printed as one line; otherwise each part is.
     parts = removal.parts if removal.others or problems else removal.folders[-1:] or removal.parts
-    for part in parts:
-        if dry_run or not os.path.lexists(part):
-            print(f"{done} {in_one_line(part)}")
-            result["removed"].append(str(part))
-    for other in removal.others:
-        print(f"{in_one_line(other)} stays: this program did not make it")
-        result["stays"].append(str(other))
+    for path in parts:
+        if dry_run or not os.path.lexists(path):
+            print(f"{done} {in_one_line(path)}")
+            result["removed"].append(str(path))
+    for foreign_path in removal.others:
+        print(f"{in_one_line(foreign_path)} stays: this program did not make it")
+        result["stays"].append(str(foreign_path))
     yield from problems
 
 

@@ -83,7 +83,7 @@ def _to_fields(parts: Json) -> Json:
 
 def _by_word(parts: Json) -> str:
     ordered = sorted(parts["by_word"].items(), key=lambda pair: -pair[1])
-    return ", ".join(f"{in_one_line(word)} {part:.3f}" for word, part in ordered)
+    return ", ".join(f"{in_one_line(word)} {score:.3f}" for word, score in ordered)
 
 
 def _columns(result: Json) -> list[str]:

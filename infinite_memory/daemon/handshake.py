@@ -100,8 +100,8 @@ def greet(home: Path, greeting: Json, *, start: bool = True) -> tuple[socket.soc
             continue
         try:
             link.sendall(line + b"\n")
-            said = ipc.read_line(link)
-            answer = json.loads(said) if said else {}
+            reply = ipc.read_line(link)
+            answer = json.loads(reply) if reply else {}
         except (OSError, ValueError):
             answer = {}
         if answer.get("ok"):
@@ -196,8 +196,10 @@ def _start_alone(home: Path, greeting: Json, deadline: float, left_behind: Json 
             # It was killed, and the next attempt starts another; or another daemon was faster.
             if code < 0 or _listens(home):
                 return
-            said = output.read_text("utf-8", "replace").strip().splitlines()[-3:]
-            message = "\n".join(said) or f"it ended with exit code {process.returncode}; {_why_silent(home, output)}"
+            last_lines = output.read_text("utf-8", "replace").strip().splitlines()[-3:]
+            message = (
+                "\n".join(last_lines) or f"it ended with exit code {process.returncode}; {_why_silent(home, output)}"
+            )
             raise (ConfigError if process.returncode == 2 else DaemonError)(f"the daemon did not start: {message}")
         time.sleep(0.01)
     raise DaemonError(f"the daemon did not start within {START_S:.0f} s; see {output}")

@@ -80,19 +80,19 @@ class HttpPort:
         """Create, list, replace or revoke tokens; only callers that may open our socket get here."""
         from infinite_memory.transports.http.api.tokens import OWNER, manage  # needed only with HTTP
 
-        what, fields = str(greeting.get("what")), greeting.get("fields")
+        action, fields = str(greeting.get("what")), greeting.get("fields")
         if not isinstance(fields, dict):
             fields = {}
         session = new_session(self._config, os.environ)
         try:
-            if what == "rotate" and fields.get("token_id") == OWNER:  # needs no database
+            if action == "rotate" and fields.get("token_id") == OWNER:  # needs no database
                 reply: dict[str, Any] = {"token_id": OWNER, "token": self.owner_token.rotate()}
             else:
                 context = ValidationContext(session.limits, session.zone)
-                reply = await manage(await self._app.engine(), what, fields, context)
+                reply = await manage(await self._app.engine(), action, fields, context)
         except InfiniteMemoryError as exc:
             return {"status": "ERROR", "error": str(exc), "error_code": exc.code}
-        if what != "list":
+        if action != "list":
             self.owner_token.announce()
             if self._server is not None:
                 self._server.tokens_changed()

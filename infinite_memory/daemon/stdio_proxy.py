@@ -248,9 +248,9 @@ class StdioProxy:
     def _reply(self, line: bytes) -> bytes | None:
         """Settle the request that a line of the daemon answers; None if the line must not reach the client."""
         if line.startswith(ipc.CONTROL):
-            said = parse(line[1:])
-            if isinstance(said, dict):
-                self._greeting |= said  # the session's state, to be sent to the next daemon
+            state = parse(line[1:])
+            if isinstance(state, dict):
+                self._greeting |= state  # the session's state, to be sent to the next daemon
             return None
         with self._lock:
             is_for_client = self._waiting.settle(line)

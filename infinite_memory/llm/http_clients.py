@@ -184,7 +184,7 @@ def of_anthropic(name: str, url: str | None, key_file: Path | None, timeout_s: f
     def read(answer: Json) -> str:
         if answer.get("stop_reason") == "refusal":
             raise ModelRefusedError(f"the model {name} refused to answer")
-        return "".join(part["text"] for part in answer["content"] if part["type"] == "text")
+        return "".join(block["text"] for block in answer["content"] if block["type"] == "text")
 
     return HttpModel(
         name, f"{(url or ANTHROPIC_URL).rstrip('/')}/v1/messages", headers, write, read, timeout_s, takes_schema=False

@@ -193,8 +193,8 @@ def _by_tens(reader: Reader, position: int) -> tuple[int, int, int] | None:
         number = reader.number(position)
         if number is None or number.ordinal or not 10 <= number.value < 100 or number.value % 10:
             return None
-        more = reader.at(number.after + 1)
-        is_more = reader.has(number.after, Tag.AND) and more.has(Tag.VAGUE) and more.get(Tag.VAGUE) > 2
+        following = reader.at(number.after + 1)
+        is_more = reader.has(number.after, Tag.AND) and following.has(Tag.VAGUE) and following.get(Tag.VAGUE) > 2
         after = number.after + 2
         return (number.value + 1, number.value + 9, after) if is_more and reader.has(after, Tag.UNIT) else None
     if word.glued and reader.has(position - 1, Tag.NUMBER, Tag.SCALE):
@@ -207,11 +207,15 @@ def _by_tens(reader: Reader, position: int) -> tuple[int, int, int] | None:
         if number is None or number.ordinal or number.value < 10:
             return None
         scale = max(scale for scale in (10, 100, 1000) if number.value % scale == 0 or scale == 10)
-        more, after = reader.at(number.after), number.after + 1
-        if number.value % 10 or not more.glued or not (more.folded in _SOME_MORE or more.get(Tag.VAGUE) == _SOME):
+        following, after = reader.at(number.after), number.after + 1
+        if (
+            number.value % 10
+            or not following.glued
+            or not (following.folded in _SOME_MORE or following.get(Tag.VAGUE) == _SOME)
+        ):
             return None
         low, high = number.value + 1, number.value + scale - 1
-        if more.folded in _ABOUT:
+        if following.folded in _ABOUT:
             low, high = number.value - scale // 5, number.value + scale // 5
         further = reader.number(after)
         if further and not further.ordinal and further.value == number.value + scale:

@@ -92,12 +92,12 @@ def _misses_its_day(reader: Reader, position: int, date: Date) -> bool:
     number, ending = reader.at(position + 1), reader.at(position + 2)
     if number.digits and number.mute and ending.glued and ending.folded.isalpha():
         return True  # "April 31st", read in a language that has no "st"
-    for back in range(1, 5):
-        day = _foreign_ordinal(reader, position - back) or reader.number(position - back)
+    for distance in range(1, 5):
+        day = _foreign_ordinal(reader, position - distance) or reader.number(position - distance)
         if day is None or day.digits > 2:
             continue
         index, is_day = _behind_day(reader, day)
-        is_day = is_day or (position == back and reader.is_over(position + 1))  # "32 January", and nothing else
+        is_day = is_day or (position == distance and reader.is_over(position + 1))  # "32 January", and nothing else
         if index != position or (not 1 <= day.value <= 31 and not is_day):
             continue  # "issue 45 May 2020"
         if checked(replace(date, day=day.value), position) is None:
@@ -125,9 +125,12 @@ def _foreign_ordinal(reader: Reader, position: int) -> Number | None:
 def _has_foreign_ordinal(reader: Reader, position: int) -> bool:
     """True if *position* is preceded by an ordinal of another language, as digits with an attached ending: "5de", "5:e"."""
     for size in (1, 2):
-        digits, ending = reader.at(position - size - 1), [reader.at(position - back) for back in range(size, 0, -1)]
+        digits, ending = (
+            reader.at(position - size - 1),
+            [reader.at(position - distance) for distance in range(size, 0, -1)],
+        )
         if position > size and digits.folded.isdecimal() and len(digits.folded) <= 2:
-            if all(part.glued for part in ending) and "".join(part.folded for part in ending) in ANY_ENDING:
+            if all(word.glued for word in ending) and "".join(word.folded for word in ending) in ANY_ENDING:
                 return True
     return False
 

@@ -191,8 +191,8 @@ def _uncounted(reader: Reader, position: int, *, opened: bool) -> tuple[Duration
 
 def _is_numbered(reader: Reader, position: int) -> bool:
     """True if a quantity precedes the unit, directly or with a word between: "3 business days ago", "ten-ish days ago"."""
-    for back in range(1, 4):
-        word = reader.at(position - back)
+    for distance in range(1, 4):
+        word = reader.at(position - distance)
         if word.digits or word.has(*_QUANTITY):
             return True
         if word.meanings or not (word.folded.isalpha() or word.folded == "-"):
@@ -208,8 +208,8 @@ def ago_span(wall: dt.datetime, instant: dt.datetime, parts: Duration) -> Span |
         return _fraction_span(wall, instant, parts, min(steps, key=lambda step: (step[1], step[0])))
     if unit <= Unit.HOUR:
         start = _back(instant, parts)
-        more = 2 if vague else 1
-        return Span(shift(start, unit, -more), shift(start, unit, more), unit)
+        margin = 2 if vague else 1
+        return Span(shift(start, unit, -margin), shift(start, unit, margin), unit)
     if unit is Unit.WEEKEND:
         return unit_span(wall, unit, -parts[-1].count)
     day = _back(unit_start(wall, Unit.DAY), parts)

@@ -18,7 +18,7 @@ def edge(reader: Reader, position: int) -> Found | None:
     index = reader.skip(position, Tag.THE, limit=1)
     if not reader.has(index, Tag.EDGE):
         return None
-    which: str = reader.at(index).get(Tag.EDGE)
+    edge_name: str = reader.at(index).get(Tag.EDGE)
     third = 1 if reader.at(index + 1).get(Tag.PARTS_OF) == _EDGE_SHARE else 0  # "the middle third of"
     behind = reader.skip(index + 1 + third, Tag.OF, Tag.IN, limit=2)
     behind = behind + 1 if reader.is_dash(behind) else behind
@@ -33,14 +33,14 @@ def edge(reader: Reader, position: int) -> Found | None:
         result = Found(unit_span(reader.now, unit), the + 1)
     if result is None:
         return None
-    cut = edge_span(reader.settled(result), which)
+    cut = edge_span(reader.settled(result), edge_name)
     return Found(cut, result.after, result.strong or behind > index + 1) if cut is not None else None
 
 
 def part(reader: Reader, position: int) -> Found | None:
     """Read "the first half of October", "la segunda mitad del mes pasado", "the last third of 2025", "das erste Drittel des Monats"."""
-    which, index = _which_part(reader, reader.skip(position, Tag.THE, limit=1))
-    if which is None:
+    part_name, index = _which_part(reader, reader.skip(position, Tag.THE, limit=1))
+    if part_name is None:
         return None
     if not reader.has(index, Tag.OF):
         year = reader.year(index)  # "das erste Drittel 2025"
@@ -54,7 +54,7 @@ def part(reader: Reader, position: int) -> Found | None:
             result = Found(unit_span(reader.now, unit), the + 1)
     if result is None:
         return None
-    cut = edge_span(reader.settled(result), which)
+    cut = edge_span(reader.settled(result), part_name)
     return Found(cut, result.after) if cut is not None else None
 
 
@@ -116,11 +116,11 @@ def compound(reader: Reader, position: int) -> Found | None:
     name, last = reader.at(index), reader.at(index + 1)
     if not last.glued or not name.has(Tag.MONTH, Tag.UNIT):
         return None
-    which: str | None = last.get(Tag.EDGE) if nth is None else _part_name(reader, index + 1, nth)
-    if which is None:
+    part_name: str | None = last.get(Tag.EDGE) if nth is None else _part_name(reader, index + 1, nth)
+    if part_name is None:
         return None
     result = _compounded(reader, name, index + 2)
-    cut = edge_span(reader.settled(result), which)
+    cut = edge_span(reader.settled(result), part_name)
     return Found(cut, result.after) if cut is not None else None
 
 

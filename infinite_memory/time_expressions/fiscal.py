@@ -54,11 +54,11 @@ def _year(reader: Reader, position: int) -> tuple[int, int] | None:
     word = reader.at(position)
     if word.has(Tag.FISCAL_YEAR):
         return (this + int(word.get(Tag.YEAR_WORD)), position + 1) if word.has(Tag.YEAR_WORD) else None
-    back, index = 0, position
+    offset, index = 0, position
     while reader.has(index, Tag.RELATIVE) and index - position < 2:
-        back, index = back + int(reader.at(index).get(Tag.RELATIVE)), index + 1
+        offset, index = offset + int(reader.at(index).get(Tag.RELATIVE)), index + 1
     if index > position:
-        return (this + back, index + 1) if reader.has(index, Tag.FISCAL_YEAR) else None
+        return (this + offset, index + 1) if reader.has(index, Tag.FISCAL_YEAR) else None
     era = word.get(Tag.ERA)
     number = reader.number(position if era is None else position + 1)
     if number is None or number.ordinal or not reader.has(number.after, Tag.FISCAL_YEAR):

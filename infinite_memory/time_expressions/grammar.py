@@ -50,12 +50,12 @@ class Grammar(Reader):
     def _edge_behind(self, result: Found) -> Found:
         """Cut a period by the word after it: "今月下旬", "先月の後半"."""
         index = self.skip(result.after, Tag.OF, limit=1)
-        which, after = third_behind(self, index)
-        if which is None:
-            which, after = self.at(index).get(Tag.EDGE), index + 1
-        if which is None and self.has(after, Tag.HALF) and self.has(index, Tag.BEFORE_CLOSES, Tag.AFTER_CLOSES):
-            which, after = "first_half" if self.has(index, Tag.BEFORE_CLOSES) else "second_half", after + 1
-        cut = None if which is None or self.has(after, Tag.UNIT) else edge_span(self.settled(result), which)
+        edge_name, after = third_behind(self, index)
+        if edge_name is None:
+            edge_name, after = self.at(index).get(Tag.EDGE), index + 1
+        if edge_name is None and self.has(after, Tag.HALF) and self.has(index, Tag.BEFORE_CLOSES, Tag.AFTER_CLOSES):
+            edge_name, after = "first_half" if self.has(index, Tag.BEFORE_CLOSES) else "second_half", after + 1
+        cut = None if edge_name is None or self.has(after, Tag.UNIT) else edge_span(self.settled(result), edge_name)
         return result if cut is None else Found(cut, after)
 
     def period(self, position: int) -> Found | None:

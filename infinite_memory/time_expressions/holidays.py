@@ -247,8 +247,8 @@ def holiday(key: str, year: int) -> dt.date | None:
     if key in _FROM_EASTER:
         return easter(year) + dt.timedelta(days=_FROM_EASTER[key])
     if key in _AFTER:
-        other, days = _AFTER[key]
-        base = holiday(other, year)
+        base_key, days = _AFTER[key]
+        base = holiday(base_key, year)
         return base + dt.timedelta(days=days) if base else None
     if key in _LUNAR:
         first, days_of = _LUNAR[key]

@@ -194,8 +194,8 @@ class Lexicon:
         self._entries: dict[tuple[str, ...], Meanings] = {}
         self._longest: dict[str, int] = {}
         for words, tag, value in _entries(language):
-            for part in words.split("|"):
-                self._add(folded_words(part), tag, value)
+            for phrase in words.split("|"):
+                self._add(folded_words(phrase), tag, value)
 
     def _add(self, tokens: tuple[str, ...], tag: Tag, value: Any) -> None:
         if not tokens:

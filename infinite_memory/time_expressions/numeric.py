@@ -156,7 +156,7 @@ def _spaced_date(reader: Reader, position: int) -> Found | None:
 def checked(date: Date, after: int, *, strong: bool = True) -> Found | None:
     """Return *date* if the calendar can have such a day; there is no day 0 and no month 0."""
     year, month, day = (
-        default if part is None else part for part, default in ((date.year, 2000), (date.month, 1), (date.day, 1))
+        default if value is None else value for value, default in ((date.year, 2000), (date.month, 1), (date.day, 1))
     )
     try:
         dt.date(year, month, day)

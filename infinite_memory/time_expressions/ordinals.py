@@ -23,18 +23,18 @@ def nth_of_period(reader: Reader, position: int) -> Found | None:
     many = count.value if count and not count.ordinal and count.digits <= 2 else 1
     if count and many > 1:
         index = count.after
-    what = reader.at(index)
-    if not what.has(Tag.WEEKDAY, Tag.UNIT):
+    word = reader.at(index)
+    if not word.has(Tag.WEEKDAY, Tag.UNIT):
         return None
     after = index + 1
     inside = reader.skip(after, Tag.OF, Tag.IN, limit=2)
     outer = _outer(reader, inside)
     if outer is None or outer[0].start is None or outer[0].end is None or not (inside > after or reader.lone):
         return None
-    if many == 1 and abs(nth) == 1 and what.get(Tag.PLURAL) == (Tag.UNIT, Unit.DAY):
+    if many == 1 and abs(nth) == 1 and word.get(Tag.PLURAL) == (Tag.UNIT, Unit.DAY):
         span = edge_span(outer[0], "start" if nth > 0 else "end")  # "the first days of May" are more than one
     else:
-        span = nth_inside(nth, many, what.get(Tag.WEEKDAY), what.get(Tag.UNIT), outer[0])
+        span = nth_inside(nth, many, word.get(Tag.WEEKDAY), word.get(Tag.UNIT), outer[0])
     return Found(span, outer[1]) if span else None
 
 
@@ -150,11 +150,11 @@ def nth_behind(reader: Reader, result: Found) -> Found:
     if count and abs(nth) == 1:
         index = count.after  # "最后一个星期五"
     index = reader.skip(index, Tag.COUNTER, limit=1)
-    what = reader.at(index)
+    word = reader.at(index)
     span = result.node if isinstance(result.node, Span) else settle(result.node, reader.now)
     if span is None or span.start is None or span.end is None or span.grain < Unit.WEEK:
         return result
-    if not what.has(Tag.WEEKDAY, Tag.UNIT) or span.start.tzinfo is not None:
+    if not word.has(Tag.WEEKDAY, Tag.UNIT) or span.start.tzinfo is not None:
         return result
-    inner = nth_inside(nth, many, what.get(Tag.WEEKDAY), what.get(Tag.UNIT), span)
+    inner = nth_inside(nth, many, word.get(Tag.WEEKDAY), word.get(Tag.UNIT), span)
     return Found(inner, index + 1) if inner else result

@@ -138,10 +138,10 @@ class Reader:
     def _is_part_of_longer(self, position: int) -> bool:
         """True if the digits belong to a decimal, a clock time or a numeric date."""
         for sign, digit in ((position + 1, position + 2), (position - 1, position - 2)):
-            other = self.at(digit)
+            word = self.at(digit)
             glued = self.at(max(sign, position)).glued and self.at(max(sign, digit)).glued
-            if glued and other.digits and self.at(sign).folded in _GLUING:
-                group = other if digit > position else self.at(position)
+            if glued and word.digits and self.at(sign).folded in _GLUING:
+                group = word if digit > position else self.at(position)
                 if self.at(sign).folded != "," or (group.digits != 4 and not self.lone):
                     return True
         return False

@@ -81,25 +81,25 @@ def quarter(reader: Reader, position: int) -> Found | None:
 
 def season(reader: Reader, position: int) -> Found | None:
     """Read "spring", "last summer", "winter 2015": meteorological seasons, three whole months."""
-    index, back = position, None
+    index, offset = position, None
     if reader.has(index, Tag.RELATIVE):
-        back, index = int(reader.at(index).get(Tag.RELATIVE)), index + 1
+        offset, index = int(reader.at(index).get(Tag.RELATIVE)), index + 1
     name = reader.at(index)
     if not name.has(Tag.SEASON):
         return None
     date, after = Date(month=name.get(Tag.SEASON), months=3), index + 1
-    if back is None and reader.has(after, Tag.RELATIVE) and not reader.has(after, Tag.AGO):
-        back, after = int(reader.at(after).get(Tag.RELATIVE)), after + 1
+    if offset is None and reader.has(after, Tag.RELATIVE) and not reader.has(after, Tag.AGO):
+        offset, after = int(reader.at(after).get(Tag.RELATIVE)), after + 1
     behind = reader.skip(after, Tag.OF, limit=1)
     if year := reader.year(behind):
         return Found(replace(date, year=year[0]), year[1])
     if results := relative_year(reader, behind):
         return Found(replace(date, year=results[0]), results[1])
-    if back is None:
+    if offset is None:
         return Found(date, after, not name.has(Tag.WEAK))
     span = settle(date, reader.now)
-    if span and span.end and back < 0 and span.end > reader.now:
-        span = settle(date, reader.now, ceiling=shift(reader.now, Unit.YEAR, back))
+    if span and span.end and offset < 0 and span.end > reader.now:
+        span = settle(date, reader.now, ceiling=shift(reader.now, Unit.YEAR, offset))
     return Found(span, after) if span else None
 
 

@@ -94,11 +94,8 @@ def within_week(reader: Reader, position: int) -> Found | None:
     span = days.node if days else None
     if days is None or not isinstance(span, Span) or span.start is None or span.end is None:
         return None
-    others = (reader.at(other) for other in range(first, days.after))
-    if (
-        any(other.digits or other.has(Tag.MONTH, Tag.RELATIVE, Tag.DAY) for other in others)
-        or span.grain is not Unit.DAY
-    ):
+    others = (reader.at(word_index) for word_index in range(first, days.after))
+    if any(word.digits or word.has(Tag.MONTH, Tag.RELATIVE, Tag.DAY) for word in others) or span.grain is not Unit.DAY:
         return None
     start = shift(week.node.start, Unit.DAY, span.start.weekday())
     return Found(Span(start, start + (span.end - span.start), Unit.DAY), days.after)

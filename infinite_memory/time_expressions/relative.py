@@ -34,42 +34,44 @@ def named_day(reader: Reader, position: int) -> Found | None:
 def relative_unit(reader: Reader, position: int) -> Found | None:
     """Read "last week", "this month", "semana pasada", "the last 3 months", "10 previous weeks", "5 años pasados"."""
     start = reader.skip(position, Tag.THE, limit=2)
-    back, index = _relative(reader, start)
-    if back is None:
+    offset, index = _relative(reader, start)
+    if offset is None:
         return _unit_then_relative(reader, start)
     count = reader.count(index)
-    backward = -1 if back == 0 and reader.language.scriptless else back  # "最近两个夏天"
+    backward = -1 if offset == 0 and reader.language.scriptless else offset  # "最近两个夏天"
     if count and (many := several(reader, count[0], backward, count[1])):
         return many
     if read := duration(reader, index):
         read = with_more(reader, read)
         if backward < 0 and (many := years_of(reader, read)):
             return many
-        return _rolling(reader, read[0], read[1]) if back <= 0 else None
-    what = reader.at(index)
-    if what.has(Tag.UNIT):
-        unit: Unit = what.get(Tag.UNIT)
-        if back == -1 and (behind := fraction_behind(reader, unit, index + 1)):
+        return _rolling(reader, read[0], read[1]) if offset <= 0 else None
+    word = reader.at(index)
+    if word.has(Tag.UNIT):
+        unit: Unit = word.get(Tag.UNIT)
+        if offset == -1 and (behind := fraction_behind(reader, unit, index + 1)):
             return _rolling(reader, [Part(1, unit), behind[0]], behind[1])  # "the past hour and a half"
-        if result := _weekday_of_unit(reader, unit, back, index + 1) or _uncounted(reader, index, index - 1, index + 1):
+        if result := _weekday_of_unit(reader, unit, offset, index + 1) or _uncounted(
+            reader, index, index - 1, index + 1
+        ):
             return result
-        if reader.has(index - 1, Tag.ROLLING) and back == -1 and unit >= Unit.DAY and unit is not Unit.WEEKEND:
+        if reader.has(index - 1, Tag.ROLLING) and offset == -1 and unit >= Unit.DAY and unit is not Unit.WEEKEND:
             return Found(since(reader, [Part(1, unit)]), index + 1)  # "the past week"
-        return _one_unit(reader, unit, back, index + 1, weak=what.has(Tag.WEAK))
-    if what.has(Tag.WEEKDAY):
-        return _relative_weekday(reader, position, back, index)
-    if what.has(Tag.MONTH):
-        return _relative_month(reader, int(what.get(Tag.MONTH)), back, index + 1)
+        return _one_unit(reader, unit, offset, index + 1, weak=word.has(Tag.WEAK))
+    if word.has(Tag.WEEKDAY):
+        return _relative_weekday(reader, position, offset, index)
+    if word.has(Tag.MONTH):
+        return _relative_month(reader, int(word.get(Tag.MONTH)), offset, index + 1)
     return None
 
 
 def _relative(reader: Reader, position: int) -> tuple[int | None, int]:
     """Read one or more relative words ("this past", "上上"): their offset, and the position after them."""
-    index, back = position, 0
+    index, offset = position, 0
     while reader.has(index, Tag.RELATIVE) and index - position < 3:
-        back += int(reader.at(index).get(Tag.RELATIVE))
+        offset += int(reader.at(index).get(Tag.RELATIVE))
         index = reader.skip(index + 1, Tag.OF, limit=1) if reader.language.scriptless else index + 1
-    return (back if index > position else None), index
+    return (offset if index > position else None), index
 
 
 def _unit_then_relative(reader: Reader, position: int) -> Found | None:
@@ -86,19 +88,19 @@ def _unit_then_relative(reader: Reader, position: int) -> Found | None:
         return _rolling(reader, [Part(count[0], reader.at(count[1] + 1).get(Tag.UNIT), count[2])], count[1] + 2)
     if count and reader.at(count[1]).get(Tag.RELATIVE) == -1 and (many := several(reader, count[0], -1, count[1] + 1)):
         return many
-    what = reader.at(position)
+    word = reader.at(position)
     if reader.has(position + 1, Tag.RELATIVE) and not reader.has(position + 2, Tag.UNIT):
-        back = int(reader.at(position + 1).get(Tag.RELATIVE))
-        if what.has(Tag.UNIT) and not _opens_next(reader, position + 1):
-            if result := _weekday_of_unit(reader, what.get(Tag.UNIT), back, position + 2) or _uncounted(
+        offset = int(reader.at(position + 1).get(Tag.RELATIVE))
+        if word.has(Tag.UNIT) and not _opens_next(reader, position + 1):
+            if result := _weekday_of_unit(reader, word.get(Tag.UNIT), offset, position + 2) or _uncounted(
                 reader, position, position + 1, position + 2
             ):
                 return result
-            return _one_unit(reader, what.get(Tag.UNIT), back, position + 2, weak=what.has(Tag.WEAK))
-        if what.has(Tag.WEEKDAY) and not _opens_next(reader, position + 1):
-            return _relative_weekday(reader, position, back, position, position + 2)
-        if what.has(Tag.MONTH) and not _opens_next(reader, position + 1):
-            return _relative_month(reader, int(what.get(Tag.MONTH)), back, position + 2)
+            return _one_unit(reader, word.get(Tag.UNIT), offset, position + 2, weak=word.has(Tag.WEAK))
+        if word.has(Tag.WEEKDAY) and not _opens_next(reader, position + 1):
+            return _relative_weekday(reader, position, offset, position, position + 2)
+        if word.has(Tag.MONTH) and not _opens_next(reader, position + 1):
+            return _relative_month(reader, int(word.get(Tag.MONTH)), offset, position + 2)
     return None
 
 
@@ -214,13 +216,13 @@ def weekday_of_relative_week(reader: Reader, position: int) -> Found | None:
     read = duration(reader, index)
     if read and len(read[0]) == 1 and read[0][0].unit is Unit.WEEK and reader.has(read[1], Tag.AGO):
         return Found(weekday_of_week(reader.now, weekday, -read[0][0].count), read[1] + 1)  # "Thursday two weeks ago"
-    back, unit_at = _relative(reader, index)
-    if back is not None and reader.at(unit_at).get(Tag.UNIT) is Unit.WEEK:
-        return Found(weekday_of_week(reader.now, weekday, back), unit_at + 1)
+    offset, unit_at = _relative(reader, index)
+    if offset is not None and reader.at(unit_at).get(Tag.UNIT) is Unit.WEEK:
+        return Found(weekday_of_week(reader.now, weekday, offset), unit_at + 1)
     if reader.at(index).get(Tag.UNIT) is Unit.WEEK:
-        back, after = _relative(reader, index + 1)
-        if back is not None:
-            return Found(weekday_of_week(reader.now, weekday, back), after)
+        offset, after = _relative(reader, index + 1)
+        if offset is not None:
+            return Found(weekday_of_week(reader.now, weekday, offset), after)
         if reader.has(index + 1, Tag.BEFORE) and reader.at(index + 2).get(Tag.RELATIVE) == -1:
             return Found(weekday_of_week(reader.now, weekday, -2), index + 3)
     return None
@@ -228,20 +230,20 @@ def weekday_of_relative_week(reader: Reader, position: int) -> Found | None:
 
 def in_relative_year(reader: Reader, position: int) -> Found | None:
     """Read "last year's May", "去年5月", "今年第一季度": a word for a year, then a date without a year."""
-    back, index = _relative(reader, position)
-    if back is not None and reader.at(index).get(Tag.UNIT) is Unit.YEAR:
+    offset, index = _relative(reader, position)
+    if offset is not None and reader.at(index).get(Tag.UNIT) is Unit.YEAR:
         index += 1
     elif reader.has(position, Tag.YEAR_WORD):
-        back, index = int(reader.at(position).get(Tag.YEAR_WORD)), position + 1
-    elif back is not None and reader.at(index).get(Tag.UNIT) is Unit.MONTH:
-        return _day_of_relative_month(reader, back, index + 1)
+        offset, index = int(reader.at(position).get(Tag.YEAR_WORD)), position + 1
+    elif offset is not None and reader.at(index).get(Tag.UNIT) is Unit.MONTH:
+        return _day_of_relative_month(reader, offset, index + 1)
     else:
         return None
     index = reader.skip(reader.skip_sign(index), Tag.OF, Tag.THE, limit=2)
     result = longest(reader, index, (half_behind_year, marked_date, month_and_day, quarter, season, holiday_date))
     if result is None or not isinstance(result.node, Date) or result.node.year is not None:
         return None
-    return Found(replace(result.node, year=reader.now.year + back), result.after)
+    return Found(replace(result.node, year=reader.now.year + offset), result.after)
 
 
 _DATED = (marked_date, day_and_month, month_and_day, quarter, season, holiday_date)
@@ -279,13 +281,13 @@ _UNITS_OF_EDGES = {"月": Unit.MONTH, "年": Unit.YEAR}
 
 def edge_of_unit(reader: Reader, position: int) -> Found | None:
     """Read "上个月底", "先月末", "本月初": the unit is the first character of the word for the edge."""
-    back, index = _relative(reader, position)
+    offset, index = _relative(reader, position)
     word = reader.at(index)
     unit = _UNITS_OF_EDGES.get(word.folded[:1]) if reader.language.scriptless and len(word.folded) > 1 else None
     if unit is None or not word.has(Tag.EDGE):
         return None
-    cut = edge_span(unit_span(reader.now, unit, back or 0), word.get(Tag.EDGE))
-    return Found(cut, index + 1, back is not None) if cut else None
+    cut = edge_span(unit_span(reader.now, unit, offset or 0), word.get(Tag.EDGE))
+    return Found(cut, index + 1, offset is not None) if cut else None
 
 
 def _day_of_relative_month(reader: Reader, back: int, position: int) -> Found | None:

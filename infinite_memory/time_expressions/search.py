@@ -129,7 +129,9 @@ def _is_stranger(text: str, lexemes: list[Lexeme], hit: _Hit, code: str) -> bool
         lexeme for index, lexeme in enumerate(lexemes) if not hit.first <= index < hit.after and lexeme.folded.isalpha()
     ]
     existing = sum(len(lexeme.folded) for lexeme in others if lexeme.meanings)
-    if len(others) < _MIN_OTHERS or existing >= _KNOWN_SHARE[code == "en"] * sum(len(other.folded) for other in others):
+    if len(others) < _MIN_OTHERS or existing >= _KNOWN_SHARE[code == "en"] * sum(
+        len(lexeme.folded) for lexeme in others
+    ):
         return False
     from infinite_memory.time_expressions.locales.detection import likelihood
 

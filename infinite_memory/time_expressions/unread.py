@@ -116,9 +116,9 @@ def _is_time_number(lexemes: list[Lexeme], index: int, first: int, after: int) -
     if index + 1 < len(lexemes) and lexemes[index + 1].has(Tag.MERIDIEM, Tag.HOUR_MARK):
         return True
     if index + 2 < len(lexemes) and _joins_digits(lexemes, index + 1):
-        other = lexemes[index + 2]
+        following = lexemes[index + 2]
         if lexemes[index + 1].folded == ":":
-            return word.digits <= 2 and other.digits == 2
+            return word.digits <= 2 and following.digits == 2
         return (
             index + 4 < len(lexemes)
             and _joins_digits(lexemes, index + 3)

@@ -42,7 +42,7 @@ from infinite_memory.transfer.serialization import (
 Json = dict[str, Any]
 _COLUMNS = (
     "memory_id", "scope", "timestamp", "text", "tags", "source",
-    *(one.name for one in DETAILS if one.is_exported and one.name != "status"),  # tables of 0.1.0 have none
+    *(field.name for field in DETAILS if field.is_exported and field.name != "status"),  # tables of 0.1.0 have none
     "created_at", "updated_at", "deleted_at", "metadata",
 )  # fmt: skip
 
@@ -97,11 +97,11 @@ async def export(
             async with store.copies.snapshot() as snapshot:
                 lines = [header_to_json(now, __version__)]
                 total = sum(snapshot.head.totals.values())
-                async for found in _records(store.copies, snapshot, only, deleted=deleted):
-                    counts.update(one["kind"] for one in found)
+                async for records in _records(store.copies, snapshot, only, deleted=deleted):
+                    counts.update(record["kind"] for record in records)
                     if progress is not None:
                         progress(counts.total(), total)
-                    lines += found
+                    lines += records
                     if form is ExportFormat.JSONL:
                         await in_file_thread(partial(target.file.write, _to_lines(lines)))
                         lines = []
@@ -121,16 +121,16 @@ async def _records(
     shown: set[str] = set()
     async for chunk in snapshot.chunks():
         if chunk.collection == SCOPES:
-            found = [_scope(one) for one in copies.documents_of(chunk) if only in (None, one["_id"])]
-            scopes |= {one.scope_id: one for one in found}
-            yield [scope_to_json(one) for one in found]
+            batch = [_scope(document) for document in copies.documents_of(chunk) if only in (None, document["_id"])]
+            scopes |= {entry.scope_id: entry for entry in batch}
+            yield [scope_to_json(entry) for entry in batch]
         elif chunk.collection.startswith(MEMORIES_PREFIX):
             scope = scopes.get(chunk.collection.removeprefix(MEMORIES_PREFIX))
             if scope is not None:
                 memories = [
-                    one
-                    for one in await in_file_thread(partial(copies.memories_of, chunk))
-                    if deleted or one.deleted_at is None
+                    memory
+                    for memory in await in_file_thread(partial(copies.memories_of, chunk))
+                    if deleted or memory.deleted_at is None
                 ]
                 shown |= {memory.memory_id for memory in memories}
                 yield [memory_to_json(memory, scope.name) for memory in memories]
@@ -159,9 +159,9 @@ def _belonging(copies: Copies, chunk: Chunk, scopes: Mapping[str, Scope], shown:
         return [fact_to_json(fact, scopes[fact.scope_id].name) for fact in facts if fact.scope_id in scopes]
     links = copies.links_of(chunk)
     return [
-        link_to_json(one, scopes[scope_id].name)
-        for one, scope_id in links
-        if scope_id in scopes and {one.from_id, one.to_id} <= shown
+        link_to_json(link, scopes[scope_id].name)
+        for link, scope_id in links
+        if scope_id in scopes and {link.from_id, link.to_id} <= shown
     ]
 
 

@@ -34,8 +34,8 @@ class ImportFolders:
     @classmethod
     def of(cls, setting: str | None, home: Path) -> ImportFolders:
         """Read the setting; relative folders are inside the home."""
-        named = [part.strip() for part in _SEPARATORS.split(setting or "") if part.strip()]
-        folders = tuple(Path(os.path.normpath(home / Path(part).expanduser())) for part in named)
+        named = [name.strip() for name in _SEPARATORS.split(setting or "") if name.strip()]
+        folders = tuple(Path(os.path.normpath(home / Path(name).expanduser())) for name in named)
         return cls(folders) if folders else cls((home / "imports",), is_default=True)
 
     def locate(self, path: str) -> tuple[Path, tuple[str, ...]]:

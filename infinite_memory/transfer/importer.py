@@ -239,9 +239,9 @@ class _Import:
     def _check_agreed(self, agreed: Agreement, digests: list[str]) -> None:
         """Raise `ChangedSinceAskedError` if the last batch is not what the user agreed to."""
         if agreed.contents[len(digests) - 1 : len(digests)] != (digests[-1],):
-            taken = f"{self._count_added()} added before that, as it was then"
+            added = f"{self._count_added()} added before that, as it was then"
             raise ChangedSinceAskedError(
-                "what is to be imported was changed", taken if self._done.added else "nothing was changed"
+                "what is to be imported was changed", added if self._done.added else "nothing was changed"
             )
 
     def _count_added(self) -> str:
@@ -322,41 +322,44 @@ class _Import:
     async def _fresh(self, batch: list[Admitted]) -> list[MemoryRecord]:
         """Return records of the entries that do not exist yet."""
         done = self._done
-        found = await self._known.sort(batch)
-        done.present += found.present
-        done.beside += found.beside
-        for one in found.other:
-            done.refuse(Refused(one.memory.where, OTHER))
+        groups = await self._known.sort(batch)
+        done.present += groups.present
+        done.beside += groups.beside
+        for entry in groups.other:
+            done.refuse(Refused(entry.memory.where, OTHER))
         memories = []
-        for memory_id, one in found.fresh.items():
+        for memory_id, entry in groups.fresh.items():
             try:
-                scope = await self._scope_of(one.memory.scope or GLOBAL)
+                scope = await self._scope_of(entry.memory.scope or GLOBAL)
             except InfiniteMemoryError as exc:
-                done.refuse(Refused(one.memory.where, str(exc)))
+                done.refuse(Refused(entry.memory.where, str(exc)))
                 continue
             scope_id = scope.scope_id if scope else ScopeId("")
             if done.preview is not None:
-                name = scope.name if scope else (self._scope or one.memory.scope or GLOBAL).strip()
-                done.preview.note(one.memory, name, is_new=scope is None)
-            memories.append(to_record(memory_id, one.memory, scope_id, self._clock(), one.content_hash))
+                name = scope.name if scope else (self._scope or entry.memory.scope or GLOBAL).strip()
+                done.preview.note(entry.memory, name, is_new=scope is None)
+            memories.append(to_record(memory_id, entry.memory, scope_id, self._clock(), entry.content_hash))
         self._revisions |= {memory.memory_id: memory.revision for memory in memories}
         return memories
 
     def _version(self, memory_id: MemoryId, one: IncomingVersion, scope_id: ScopeId) -> MemoryRecord:
-        made = to_record(memory_id, one.memory, scope_id, self._clock())
-        return dataclasses.replace(made, revision=one.revision)
+        record = to_record(memory_id, one.memory, scope_id, self._clock())
+        return dataclasses.replace(record, revision=one.revision)
 
     async def _keep(self, memories: list[MemoryRecord], read: int, progress: Progress | None) -> None:
         """Embed and store the new ones of *read* entries; batches are embedded concurrently and written in order."""
         if memories and not self._dry_run:
-            made = await self._embed([embedded_text(memory) for memory in memories])
-            whole = [dataclasses.replace(one, embedding=vectors) for one, vectors in zip(memories, made, strict=True)]
+            embeddings = await self._embed([embedded_text(memory) for memory in memories])
+            whole = [
+                dataclasses.replace(memory, embedding=vectors)
+                for memory, vectors in zip(memories, embeddings, strict=True)
+            ]
             async with self._writing:
                 # A scope archived in the meantime may be about to be removed by a caller who does not count these.
                 for is_put_away in (False, True):
-                    some = [one for one in whole if (one.scope_id in self._put_away) is is_put_away]
+                    some = [memory for memory in whole if (memory.scope_id in self._put_away) is is_put_away]
                     await self._store.insert(some, archived_too=is_put_away)
-                await self._index.on_written([one for one in whole if one.deleted_at is None])
+                await self._index.on_written([memory for memory in whole if memory.deleted_at is None])
         self._done.added += len(memories)
         self._read += read
         if progress is not None:
@@ -366,10 +369,10 @@ class _Import:
         """Embed texts; long ones are embedded later, as in `add`, and so are all of them if the model fails."""
         short = [text for text in texts if len(text) <= LONG_CHARS]
         try:
-            made = iter(await self._embeddings.embed_memories(short) if short else [])
+            embeddings = iter(await self._embeddings.embed_memories(short) if short else [])
         except EmbeddingError:
             return [None] * len(texts)
-        return [next(made) if len(text) <= LONG_CHARS else None for text in texts]
+        return [next(embeddings) if len(text) <= LONG_CHARS else None for text in texts]
 
 
 def _fault_of_scope(name: str) -> str | None:

@@ -39,20 +39,24 @@ class Known:
 
     async def sort(self, batch: Iterable[Admitted]) -> Sorted:
         """Sort the memories of a batch."""
-        found = Sorted()
+        result = Sorted()
         unseen = []
-        for one in batch:
-            if _name_text(one) in self._taken:
-                found.present += 1
+        for entry in batch:
+            if _name_text(entry) in self._taken:
+                result.present += 1
             else:
-                self._taken.add(_name_text(one))
-                unseen.append(one)
-        located = await self._store.locate({known for record in unseen for known in _ids(record)}) if unseen else {}
-        names = {known for record in unseen for known in (record.memory_id, *record.former_ids)}
-        there = await self._store.fetch({known: at for known, at in located.items() if known in names}, deleted=None)
-        for one in unseen:
-            await self._sort_in(one, located, there, found)
-        return found
+                self._taken.add(_name_text(entry))
+                unseen.append(entry)
+        located = (
+            await self._store.locate({memory_id for record in unseen for memory_id in _ids(record)}) if unseen else {}
+        )
+        names = {memory_id for record in unseen for memory_id in (record.memory_id, *record.former_ids)}
+        there = await self._store.fetch(
+            {memory_id: scope_id for memory_id, scope_id in located.items() if memory_id in names}, deleted=None
+        )
+        for entry in unseen:
+            await self._sort_in(entry, located, there, result)
+        return result
 
     async def _sort_in(
         self, one: Admitted, located: Mapping[MemoryId, ScopeId], there: Mapping[MemoryId, MemoryRecord], found: Sorted
@@ -75,8 +79,10 @@ class Known:
         self, one: Admitted, located: Collection[MemoryId], there: Mapping[MemoryId, MemoryRecord]
     ) -> bool:
         """True if the memory with its id has the same text, or had it before an edit."""
-        for known in (one.memory_id, *one.former_ids):
-            if known in located and (known not in there or await self._says(there[known], one.content_hash)):
+        for memory_id in (one.memory_id, *one.former_ids):
+            if memory_id in located and (
+                memory_id not in there or await self._says(there[memory_id], one.content_hash)
+            ):
                 return True  # one that is set aside cannot be read, but it exists
         return False
 

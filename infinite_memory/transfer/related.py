@@ -101,7 +101,7 @@ class History:
             )  # fmt: skip
         copies = self._store.copies
         there = await copies.find_facts(facts)
-        fresh = {one.fact_id: one for one in facts if one.fact_id not in there}
+        fresh = {entry.fact_id: entry for entry in facts if entry.fact_id not in there}
         refused = await copies.add_facts(list(fresh.values()), self._holding, dry_run=self._dry_run)
         self.added["facts"] += len(fresh) - len(refused)
         for fact in refused:
@@ -114,9 +114,9 @@ class History:
     async def _take_versions(self, incoming: Sequence[IncomingVersion]) -> None:
         ids = {MemoryId(record.memory.memory_id or "") for record in incoming}
         located = await self._store.locate(list(ids))
-        found = await self._store.fetch(located, deleted=None)
-        revisions = {one: memory.revision for one, memory in found.items()} | {
-            one: revision for one, revision in self._known.items() if one in ids
+        memories = await self._store.fetch(located, deleted=None)
+        revisions = {key: memory.revision for key, memory in memories.items()} | {
+            key: revision for key, revision in self._known.items() if key in ids
         }
         versions = []
         for record in incoming:

@@ -42,7 +42,7 @@ MAX_NAME_CHARS = 256  # of a scope's name
 MAX_LABEL_CHARS = 10_000  # of a title, speaker or the like: a page, and far from what an index of the database refuses
 MAX_TIMES = 10_000  # of one memory; they are stored in its document
 _INT64 = 1 << 63
-_LABELS = (*(one.name for one in DETAILS if one.type is FieldType.TEXT), "source")
+_LABELS = (*(field.name for field in DETAILS if field.type is FieldType.TEXT), "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ def _admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
         fault = _fault_of_texts({"name": entry.name, "description": entry.description}, limits)
         return entry if fault is None else Refused("a scope", fault)
     if isinstance(entry, IncomingFact):
-        said = {
+        texts = {
             "subject": entry.subject,
             "predicate": entry.predicate,
             "object": entry.object,
             "provenance": entry.provenance,
         }
-        fault = _fault_of_texts(said, limits)
+        fault = _fault_of_texts(texts, limits)
         if fault is None and not 0 <= entry.confidence <= 1:
             fault = "its confidence is not from 0 to 1"
         if fault is None and entry.valid_to is not None and entry.valid_to < entry.valid_from:
@@ -152,7 +152,7 @@ def find_fault(one: Incoming, limits: LimitsSettings) -> str | None:
     for name, value in labels.items():
         if value is not None and len(value) > MAX_LABEL_CHARS:
             return f"its {name} has {len(value):,} characters, the limit is {MAX_LABEL_CHARS:,}"
-    for what, number, limit in (
+    for fault, number, limit in (
         (f"its text has {size:,} bytes", size, limits.text_bytes),
         (f"its metadata has {metadata:,} bytes", metadata, limits.metadata_bytes),
         (f"its metadata has {depth:,} levels", depth, limits.metadata_depth),
@@ -160,7 +160,7 @@ def find_fault(one: Incoming, limits: LimitsSettings) -> str | None:
         (f"it has {len(one.occurrences):,} times", len(one.occurrences), MAX_TIMES),
     ):
         if number > limit:
-            return f"{what}, the limit is {limit:,}"
+            return f"{fault}, the limit is {limit:,}"
     return _fault_of_tags(one.tags, limits)
 
 
@@ -203,10 +203,10 @@ def _fault_of_texts(texts: Mapping[str, str | None], limits: LimitsSettings) -> 
 
 def _distinct(tags: Sequence[str]) -> tuple[str, ...]:
     """Drop tags that differ from an earlier one in case only, as storing does."""
-    found: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     for tag in tags:
-        found.setdefault(tag_key(tag), tag)
-    return tuple(found.values())
+        by_key.setdefault(tag_key(tag), tag)
+    return tuple(by_key.values())
 
 
 def to_record(
@@ -245,13 +245,13 @@ def _check_storable(value: Any, depth: int) -> None:
     if depth > MAX_LEVELS:
         raise ValueError(f"it is nested deeper than {MAX_LEVELS} levels")
     if isinstance(value, Mapping):
-        for key, one in value.items():
+        for key, item in value.items():
             if not isinstance(key, str):
                 raise ValueError("it holds a key that is no text")
-            _check_storable(one, depth + 1)
+            _check_storable(item, depth + 1)
     elif isinstance(value, list | tuple):
-        for one in value:
-            _check_storable(one, depth + 1)
+        for item in value:
+            _check_storable(item, depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
         raise ValueError("it holds a number that is out of range")
     elif isinstance(value, int) and not -_INT64 <= value < _INT64:

@@ -260,8 +260,8 @@ class RpcSession:
         error, result = message.get("error"), message.get("result")
         if isinstance(error, dict):
             code = error.get("code")
-            said = RpcError(code if isinstance(code, int) else INTERNAL_ERROR, str(error.get("message")))
-            question.answer.set_exception(said)
+            rpc_error = RpcError(code if isinstance(code, int) else INTERNAL_ERROR, str(error.get("message")))
+            question.answer.set_exception(rpc_error)
         else:
             question.answer.set_result(result if isinstance(result, dict) else {})
 
@@ -389,8 +389,8 @@ async def serve_rpc(
     """
     session = RpcSession(contract, LineSink(sink, stop))
     try:
-        async with aclosing(until_stopped(lines, stop)) as taken:
-            async for line in taken:
+        async with aclosing(until_stopped(lines, stop)) as incoming:
+            async for line in incoming:
                 await session.take_line(line, limit)
         await session.finish()
     finally:

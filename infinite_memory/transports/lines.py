@@ -119,8 +119,8 @@ async def answer_lines(
         stop: Once set, only lines sent before are read.
     """
     is_gone = False
-    async with aclosing(until_stopped(lines, stop)) as taken:
-        async for line in taken:
+    async with aclosing(until_stopped(lines, stop)) as incoming:
+        async for line in incoming:
             try:
                 reply = await _answer(contract, line, limit)
             except _CutShort as cut:

@@ -265,8 +265,8 @@ class McpSession:
             raise RpcError(INVALID_PARAMS, "ref.type: ref/prompt or ref/resource was expected")
         value = str(argument.get("value") or "")
         completion = await complete(self._server, ref, _text(argument, "name"), value)
-        more = len(completion) > COMPLETIONS
-        return {"completion": {"values": completion[:COMPLETIONS], "total": len(completion), "hasMore": more}}
+        has_more = len(completion) > COMPLETIONS
+        return {"completion": {"values": completion[:COMPLETIONS], "total": len(completion), "hasMore": has_more}}
 
     # changes
 
@@ -281,8 +281,8 @@ class McpSession:
     async def _listen(self, call: McpCall) -> Json:
         """Notify the client of changes while its request is open (2026-07-28)."""
         topics = _object(call.rpc.params, "notifications")
-        given = topics.get("resourceSubscriptions")
-        uris = [uri for uri in given if isinstance(uri, str)] if isinstance(given, list) else []
+        requested = topics.get("resourceSubscriptions")
+        uris = [uri for uri in requested if isinstance(uri, str)] if isinstance(requested, list) else []
         check_number(self._count_subscriptions(), uris, "notifications.resourceSubscriptions")
         subscriptions = Subscriptions(self._server.get_topic)
         for uri in uris:

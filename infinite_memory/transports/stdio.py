@@ -60,9 +60,9 @@ class SocketSink:
 
     async def write(self, data: bytes) -> None:
         """Send *data*; wait while the client does not read. Cancelling the caller cuts no line: sending continues."""
-        if not (left := self._send_at_once(data)):
+        if not (remaining := self._send_at_once(data)):
             return
-        task = asyncio.create_task(self._send(left))
+        task = asyncio.create_task(self._send(remaining))
         self._sends.add(task)
         task.add_done_callback(self._sent)
         await asyncio.shield(task)
@@ -155,10 +155,10 @@ class DescriptorSink:
         while True:
             data, done = self._work.get()
             problem: OSError | None = None
-            left = memoryview(data)
+            remaining = memoryview(data)
             try:
-                while left:
-                    left = left[os.write(self._descriptor, left) :]
+                while remaining:
+                    remaining = remaining[os.write(self._descriptor, remaining) :]
             except OSError as failed:
                 problem = failed
             try:

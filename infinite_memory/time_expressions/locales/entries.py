@@ -95,7 +95,9 @@ def relative_entries(info: dict[str, Any]) -> list[Entry]:
 def _is_shortened(words: tuple[str, ...], full: tuple[str, ...]) -> bool:
     """True if a word of *words* is a prefix of one of *full*: "w zeszłym tyg" of "w zeszłym tygodniu"."""
     return any(
-        other != word and other.startswith(word) and len(word) < len(other) - 1 for word in words for other in full
+        full_word != word and full_word.startswith(word) and len(word) < len(full_word) - 1
+        for word in words
+        for full_word in full
     ) and len(words) == len(full)
 
 
@@ -106,11 +108,11 @@ def _names(info: dict[str, Any], key: str, kind: Kind, value: Any) -> list[Entry
     for name in names:
         size = len("".join(name))
         short = size < full and any(
-            len(other) == len(name)
-            and other != name
-            and "".join(other).startswith("".join(name))
-            and len("".join(other)) > size + 2
-            for other in names
+            len(other_name) == len(name)
+            and other_name != name
+            and "".join(other_name).startswith("".join(name))
+            and len("".join(other_name)) > size + 2
+            for other_name in names
         )
         abbreviated = (size == 1 < full) or (size <= 3 and name != () and name[0].isascii() and full > 3)
         if is_unspaced("".join(name)) and (kind is Kind.WEEKDAY or size <= _MAX_ABBREVIATION):
@@ -172,16 +174,16 @@ def _simplified(info: dict[str, Any], existing: dict[tuple[str, ...], Entry]) ->
         for phrase, meaning in rewriting.items():
             if not _LITERAL.fullmatch(phrase) or not isinstance(meaning, str):
                 continue
-            words, told = words_of(phrase), words_of(meaning)
-            if told in existing:
-                entries.append(existing[told]._replace(words=words))
+            words, meaning_words = words_of(phrase), words_of(meaning)
+            if meaning_words in existing:
+                entries.append(existing[meaning_words]._replace(words=words))
                 continue
-            numbers = [position for position, word in enumerate(told) if word.isdigit()]
-            if len(numbers) != 1 or (unit := units.get(told[numbers[0] + 1 : numbers[0] + 2])) is None:
+            numbers = [position for position, word in enumerate(meaning_words) if word.isdigit()]
+            if len(numbers) != 1 or (unit := units.get(meaning_words[numbers[0] + 1 : numbers[0] + 2])) is None:
                 continue
-            count = int(told[numbers[0]])
-            if unit >= Unit.DAY and len(told) <= 3:
-                sign = 1 if told[:1] in future else -1
+            count = int(meaning_words[numbers[0]])
+            if unit >= Unit.DAY and len(meaning_words) <= 3:
+                sign = 1 if meaning_words[:1] in future else -1
                 entries.append(Entry(words, Kind.RELATIVE, (sign * count, unit)))
     return entries
 
@@ -233,7 +235,7 @@ def _weekday_entries(facts: Json) -> list[Entry]:
                 continue
             names_week = any(words[index : index + len(week)] == week for index in range(len(words)))
             entries.append(Entry(words, Kind.RELATIVE_WEEKDAY, (int(distance), day, names_week)))
-            others = {word for other, row in enumerate(all_words) if other != day for word in row}
+            others = {word for other_day, row in enumerate(all_words) if other_day != day for word in row}
             own = [word for word in words if word not in others]
             if len(own) == 1 and len(own[0]) > 3:
                 entries.append(Entry((own[0],), Kind.WEEKDAY, day))

@@ -100,8 +100,8 @@ class Matcher:
     def _is_part_of_number(self, index: int) -> bool:
         """True if punctuation joins other digits to those at *index*: "2.5", "12:30", "1/4"."""
         for sign, digits in ((index + 1, index + 2), (index - 1, index - 2)):
-            mark, other = self._word(sign), self._word(digits)
-            if mark is None or other is None or mark.folded not in _NUMBER_SIGNS or not other.folded[:1].isdigit():
+            mark, number = self._word(sign), self._word(digits)
+            if mark is None or number is None or mark.folded not in _NUMBER_SIGNS or not number.folded[:1].isdigit():
                 continue
             if self.words[max(sign, index)].glued and self.words[max(sign, digits)].glued:
                 return True

@@ -80,11 +80,11 @@ def _read(text: str, now: dt.datetime, instant: dt.datetime, code: str) -> Readi
         return " ".join(locale.translate(phrase, keep_formatting=False, settings=settings).split())
 
     english = in_english(text)
-    said = _smallest_unit(english)
-    if said is None or _drops_an_edge(text, english, code, in_english):
+    unit = _smallest_unit(english)
+    if unit is None or _drops_an_edge(text, english, code, in_english):
         return None
     moment = _moment(text, now, code)
-    return Reading(_range(moment, said, now, instant), code) if moment is not None and moment <= now else None
+    return Reading(_range(moment, unit, now, instant), code) if moment is not None and moment <= now else None
 
 
 def _smallest_unit(english: str) -> _Said | None:

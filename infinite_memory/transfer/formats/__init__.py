@@ -149,12 +149,12 @@ def _why_not(file: SourceFile, chosen: Format) -> str:
 
 def _choose(by_form: Counter[str]) -> Format | None:
     """Choose the first format that any file has; one page of our own among many notes does not make them an export."""
-    found = [form for form in FORMATS if by_form[form.name]]
-    if found and found[0].name == "markdown":
-        others = [one for one in found if one.family == "notes"]
-        if sum(by_form[other.name] for other in others) > by_form["markdown"]:
+    matching = [form for form in FORMATS if by_form[form.name]]
+    if matching and matching[0].name == "markdown":
+        others = [form for form in matching if form.family == "notes"]
+        if sum(by_form[form.name] for form in others) > by_form["markdown"]:
             return others[0]
-    return found[0] if found else None
+    return matching[0] if matching else None
 
 
 def _is_archive(source: Source) -> bool:
@@ -188,13 +188,13 @@ def _find_format(file: SourceFile, name: str | None, source: Source) -> tuple[Fo
 
 
 def _no_form(source: Source, name: str | None, left_out: list[Refused]) -> str:
-    known = ", ".join(form.name for form in FORMATS)
+    names = ", ".join(form.name for form in FORMATS)
     if not source.is_many and left_out:
         why = left_out[0].why
-        return f"{left_out[0].where!r} {why}" + (f"; known: {known}" if why == _OTHER else "")
+        return f"{left_out[0].where!r} {why}" + (f"; known: {names}" if why == _OTHER else "")
     if name is not None:
         return f"{source.path.name!r} holds no file in the form {name}"
-    return f"{source.path.name!r} holds no file in a form that can be imported; known: {known}"
+    return f"{source.path.name!r} holds no file in a form that can be imported; known: {names}"
 
 
 __all__ = [

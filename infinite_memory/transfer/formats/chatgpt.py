@@ -44,13 +44,13 @@ def is_chatgpt(head: Head) -> bool:
 def read_chatgpt(reading: Reading) -> Iterator[Entry]:
     """Read the messages of user and assistant, and the documents that they wrote."""
     for number, conversation, fault in reading.records():
-        place = f"conversation {number}" if number else "the file"
+        position = f"conversation {number}" if number else "the file"
         if fault is not None:
-            yield reading.refused(place, fault)
+            yield reading.refused(position, fault)
         elif not isinstance(conversation, dict) or not isinstance(conversation.get("mapping"), dict):
-            yield reading.refused(place, "has no messages")
+            yield reading.refused(position, "has no messages")
         else:
-            yield from reading.guarded(place, partial(_read, reading, place, conversation))
+            yield from reading.guarded(position, partial(_read, reading, position, conversation))
 
 
 def _read(reading: Reading, place: str, conversation: Json) -> Iterator[Entry]:
@@ -74,9 +74,9 @@ class _Conversation:
 
     def __init__(self, reading: Reading, place: str, conversation: Json) -> None:
         self._reading, self._place, self._conversation = reading, place, conversation
-        self._nodes: Json = {key: one for key, one in conversation["mapping"].items() if isinstance(one, dict)}
-        known = to_text(conversation.get("conversation_id")) or to_text(conversation.get("id"))
-        self._id = known or self._made_id()
+        self._nodes: Json = {key: node for key, node in conversation["mapping"].items() if isinstance(node, dict)}
+        conversation_id = to_text(conversation.get("conversation_id")) or to_text(conversation.get("id"))
+        self._id = conversation_id or self._made_id()
         self._title = to_text(conversation.get("title"))
 
     def read(self) -> Iterator[Entry]:
@@ -118,8 +118,8 @@ class _Conversation:
         return [key for key in self._nodes if key not in inner]
 
     def _time(self, key: str) -> float:
-        made = to_instant(to_object(self._nodes[key].get("message")).get("create_time"))
-        return made.timestamp() if made is not None else 0.0
+        created = to_instant(to_object(self._nodes[key].get("message")).get("create_time"))
+        return created.timestamp() if created is not None else 0.0
 
     def _made_id(self) -> str:
         """Return a stable id for a conversation that has none."""
@@ -196,7 +196,7 @@ def _text(content: Json, about: Json) -> tuple[str | None, bool]:
             texts.append(part["text"])  # voice transcripts, for example
         elif isinstance(part, dict):
             has_media = True
-    text = "\n".join(one for one in texts if one.strip())
+    text = "\n".join(part_text for part_text in texts if part_text.strip())
     language = content.get("language")
     if content.get("content_type") == "code" and isinstance(language, str) and language not in ("", "unknown", "json"):
         text = f"```{language}\n{text}\n```" if text.strip() else ""
@@ -224,9 +224,9 @@ def _about(about: Json) -> Json:
         if (name := to_text(to_object(attachment).get("name")))
     ]
     cited: list[Json] = []
-    for one in [*to_list(about.get("citations")), *to_list(about.get("content_references"))]:
-        known = to_object(one)
-        page = to_object(known.get("metadata")) or known
+    for item in [*to_list(about.get("citations")), *to_list(about.get("content_references"))]:
+        reference = to_object(item)
+        page = to_object(reference.get("metadata")) or reference
         url, title = to_text(page.get("url")), to_text(page.get("title"))
         source = {name: value for name, value in (("title", title), ("url", url)) if value is not None}
         if url is not None and source not in cited and len(cited) < MAX_NAMED:

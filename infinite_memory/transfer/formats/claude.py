@@ -54,15 +54,15 @@ def _kind(record: Json) -> str | None:
 def read_claude(reading: Reading) -> Iterator[Entry]:
     """Read conversations, projects or memories, whichever the file contains."""
     for number, record, fault in reading.records():
-        place = f"record {number}" if number else "the file"
+        position = f"record {number}" if number else "the file"
         kind = _kind(record) if isinstance(record, dict) else None
         if fault is not None:
-            yield reading.refused(place, fault)
+            yield reading.refused(position, fault)
         elif kind is not None and kind != "account":
-            place = f"{kind} {number}" if kind != "memory" else place
-            yield from reading.guarded(place, partial(_read, reading, kind, place, record))
+            position = f"{kind} {number}" if kind != "memory" else position
+            yield from reading.guarded(position, partial(_read, reading, kind, position, record))
         else:
-            yield reading.refused(place, ACCOUNT if kind == "account" else UNKNOWN)
+            yield reading.refused(position, ACCOUNT if kind == "account" else UNKNOWN)
 
 
 def _read(reading: Reading, kind: str, place: str, record: Json) -> Iterator[Entry]:
@@ -91,8 +91,8 @@ class _Conversation:
 
     def read(self) -> Iterator[Entry]:
         """Read the visible thread, and count what is skipped."""
-        if other := len(self._conversation["chat_messages"]) - len(self._messages):
-            self._left_out[UNKNOWN] += other
+        if unknown := len(self._conversation["chat_messages"]) - len(self._messages):
+            self._left_out[UNKNOWN] += unknown
         shown = self._find_shown()
         for index, message in enumerate(self._messages):
             if index in shown:
@@ -115,29 +115,33 @@ class _Conversation:
 
     def _find_shown(self) -> set[int]:
         """Return the messages of the visible thread: all of them, unless a message has two replies."""
-        indexes = {str(one.get("uuid")): index for index, one in enumerate(self._messages)}
+        indexes = {str(message.get("uuid")): index for index, message in enumerate(self._messages)}
         parents = [message.get("parent_message_uuid") for message in self._messages]
         followed = [parent for parent in parents if isinstance(parent, str)]
         if len(set(followed)) == len(followed):
             return set(range(len(self._messages)))
-        at = indexes.get(str(self._conversation.get("current_leaf_message_uuid")), len(self._messages) - 1)
+        position = indexes.get(str(self._conversation.get("current_leaf_message_uuid")), len(self._messages) - 1)
         shown: set[int] = set()
-        while at is not None and at not in shown:
-            shown.add(at)
-            at = indexes.get(str(parents[at]))  # type: ignore[assignment]
+        while position is not None and position not in shown:
+            shown.add(position)
+            position = indexes.get(str(parents[position]))  # type: ignore[assignment]
         return shown
 
     def _message(self, index: int, message: Json) -> Iterator[Entry]:
         key = to_text(message.get("uuid")) or f"{self._id}\0{index}"
-        place = f"message {index + 1} of {self._place}"
+        position = f"message {index + 1} of {self._place}"
         texts, citations, has_other = self._blocks(message)
         text = "\n".join(texts) or to_text(message.get("text"))
-        names = [name for one in _files(message) if (name := to_text(one.get("file_name")))][:MAX_NAMED]
+        names = [name for attachment in _files(message) if (name := to_text(attachment.get("file_name")))][:MAX_NAMED]
         written = list(self._written(message))
-        attached = [(one, content) for one in _files(message) if (content := to_text(one.get("extracted_content")))]
+        attached = [
+            (attachment, content)
+            for attachment in _files(message)
+            if (content := to_text(attachment.get("extracted_content")))
+        ]
         if text is not None:
             about = ({"attachments": names} if names else {}) | ({"citations": citations} if citations else {})
-            yield self._memory(message, key, text, place, metadata=about)
+            yield self._memory(message, key, text, position, metadata=about)
         elif _files(message) and not attached:
             self._left_out[ONLY_MEDIA] += 1
         elif not written and not attached and not has_other and (message.get("content") or message.get("text")):
@@ -148,13 +152,13 @@ class _Conversation:
                 message,
                 f"{key} attachment {number}",
                 content,
-                f"attachment {number} of {place}",
+                f"attachment {number} of {position}",
                 kind="attachment",
                 title=name,
             )
         for number, (title, about, content) in enumerate(written, 1):
             yield self._memory(
-                message, f"{key} artifact {number}", content, f"artifact {number} of {place}", kind="artifact", title=title,
+                message, f"{key} artifact {number}", content, f"artifact {number} of {position}", kind="artifact", title=title,
                 metadata=about,
             )  # fmt: skip
 
@@ -189,13 +193,15 @@ class _Conversation:
             if not isinstance(block, dict) or block.get("type") != "tool_use":
                 continue
             if to_text(block.get("name")) in _WRITING_TOOLS:
-                given = to_object(block.get("input"))
+                tool_input = to_object(block.get("input"))
                 if (text := _whole_text(block)) is not None:
-                    kept = ("id", "type", "language", "path")
+                    names = ("id", "type", "language", "path")
                     about = {
-                        f"artifact_{name}": value for name in kept if (value := to_text(given.get(name))) is not None
+                        f"artifact_{name}": value
+                        for name in names
+                        if (value := to_text(tool_input.get(name))) is not None
                     }
-                    yield to_text(given.get("title")) or to_text(given.get("path")), about, text
+                    yield to_text(tool_input.get("title")) or to_text(tool_input.get("path")), about, text
 
     def _memory(
         self, message: Json, key: str, text: str, place: str, *, kind: str | None = None, title: str | None = None,
@@ -223,23 +229,23 @@ class _Conversation:
 def _files(message: Json) -> list[Json]:
     """Return the attachments of a message; a file may be in two lists."""
     listed = [*to_list(message.get("attachments")), *to_list(message.get("files")), *to_list(message.get("files_v2"))]
-    return [one for one in listed if isinstance(one, dict)]
+    return [file for file in listed if isinstance(file, dict)]
 
 
 def _whole_text(block: Json) -> str | None:
-    given = to_object(block.get("input"))
-    if given.get("command") not in (None, "create", "rewrite"):
+    tool_input = to_object(block.get("input"))
+    if tool_input.get("command") not in (None, "create", "rewrite"):
         return None
-    return to_text(given.get(_WRITING_TOOLS[str(block.get("name"))]))
+    return to_text(tool_input.get(_WRITING_TOOLS[str(block.get("name"))]))
 
 
 def _cited(block: Json, room: int) -> list[Json]:
     cited = []
     for citation in to_list(block.get("citations"))[: max(room, 0)]:
-        known = to_object(citation)
-        page = to_object(known.get("details")) or known
+        fields = to_object(citation)
+        page = to_object(fields.get("details")) or fields
         if (url := to_text(page.get("url"))) is not None:
-            title = to_text(known.get("title")) or to_text(page.get("title"))
+            title = to_text(fields.get("title")) or to_text(page.get("title"))
             cited.append({"url": url} | ({"title": title} if title else {}))
     return cited
 
@@ -258,10 +264,10 @@ def _project(reading: Reading, place: str, project: Json) -> Iterator[Entry]:
             ),
         )  # fmt: skip
 
-    for part, kind in (("description", "project"), ("prompt_template", "instructions")):
-        if (text := to_text(project.get(part))) is not None:
-            said = f"{name}: {text}" if name and part == "description" else text
-            yield memory(f"{project_id} {part}\0{text}", said, f"{part} of {place}", kind, name, project)
+    for field, kind in (("description", "project"), ("prompt_template", "instructions")):
+        if (text := to_text(project.get(field))) is not None:
+            memory_text = f"{name}: {text}" if name and field == "description" else text
+            yield memory(f"{project_id} {field}\0{text}", memory_text, f"{field} of {place}", kind, name, project)
     for number, document in enumerate(to_list(project.get("docs")), 1):
         where = f"document {number} of {place}"
         text = to_text(to_object(document).get("content"))
@@ -289,12 +295,12 @@ def _memories(reading: Reading, record: Json) -> Iterator[Entry]:
         )
         for number, memory_file in enumerate(to_list(record.get("memory_files")), 1)
     )
-    for place, text, about in texts:
+    for label, text, about in texts:
         if to_text(text) is not None:
             yield Incoming(
-                key=f"claude memory {account} {about}\0{text}", text=text, where=reading.where(place), is_undated=True,
+                key=f"claude memory {account} {about}\0{text}", text=text, where=reading.where(label), is_undated=True,
                 occurred_at=reading.file.modified_at, source="claude", type="memory", title="What Claude remembered",
                 tags=("claude",), metadata=about,
             )  # fmt: skip
-        elif text is not None and place != "memory of conversations":
-            yield reading.refused(place, "has no text")
+        elif text is not None and label != "memory of conversations":
+            yield reading.refused(label, "has no text")

@@ -25,7 +25,7 @@ NAMES: Mapping[str, str] = {
     **{
         name: name
         for name in (
-            "memory_id", "scope", "tags", "source", *(one.name for one in DETAILS if one.is_exported),
+            "memory_id", "scope", "tags", "source", *(field.name for field in DETAILS if field.is_exported),
             "created_at", "updated_at", "deleted_at", "metadata",
         )
     },
@@ -39,7 +39,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], object], str]] = {
     **dict.fromkeys(
         ("timestamp", "created_at", "updated_at", "deleted_at"), (to_instant, "a time such as 2024-03-01T09:30:00Z")
     ),
-    **{one.name: (to_number, "a number") for one in DETAILS if one.type is FieldType.NUMBER},
+    **{field.name: (to_number, "a number") for field in DETAILS if field.type is FieldType.NUMBER},
 }
 
 
@@ -47,8 +47,8 @@ def is_table(suffix: str, head: Head) -> bool:
     """True if a file is a table with a text column: by its name and header, or by an unmistakable header."""
     if head.text is None or head.top:
         return False
-    found = _head(head.text)
-    return found is not None and (suffix in SUFFIXES or (suffix != ".md" and _is_plain(found[1])))
+    header = _head(head.text)
+    return header is not None and (suffix in SUFFIXES or (suffix != ".md" and _is_plain(header[1])))
 
 
 def _is_plain(columns: list[str]) -> bool:
@@ -156,9 +156,9 @@ def _memory(reading: Reading, columns: list[str], row: list[str], place: str) ->
     for column, written in zip(columns, row, strict=False):
         if cell := unescape_cell(written) if is_own else written:
             (record if column in NAMES.values() else beside)[column] = cell
-    for name, (read, wanted) in _KINDS.items():
+    for name, (read, expected) in _KINDS.items():
         if name in record and read(record[name]) is None:
-            return Refused(reading.where(place), f"its {name} is not {wanted}", value=repr(record[name][:40]))
+            return Refused(reading.where(place), f"its {name} is not {expected}", value=repr(record[name][:40]))
     beside = to_metadata(record.pop("metadata", None)) | beside
     key = to_text(beside.get("id"))
     return to_memory(reading, record | {"metadata": beside} | ({"key": key} if key else {}), place)

@@ -93,7 +93,7 @@ def _check_keys(text: str) -> None:
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
             if len(set(keys)) < len(keys):
                 raise FrontMatterError("names a key twice")
-            nodes += [part for pair in node.value for part in pair]
+            nodes += [child for pair in node.value for child in pair]
         elif isinstance(node, yaml.SequenceNode):
             nodes += node.value
 

@@ -15,15 +15,15 @@ from infinite_memory.transfer.formats.native import to_memory
 from infinite_memory.transfer.formats.reading import Head, Reading
 from infinite_memory.transfer.formats.types import Entry, Refused, to_metadata, to_text
 
-_TEXTS = ("text", "scope", "source", "memory_id", *(one.name for one in DETAILS if one.type is FieldType.TEXT))
+_TEXTS = ("text", "scope", "source", "memory_id", *(field.name for field in DETAILS if field.type is FieldType.TEXT))
 
 
 def is_lines(head: Head) -> bool:
     """True if a file is a list of objects with texts, or has one such object per line; an object over several lines does not count."""
     if head.top == "[":
         return any(_has_text(record) for record in head.objects())
-    first, _, more = (head.text or "").strip().partition("\n")
-    return head.top == "{" and _has_text(head.members) and (not more or first.rstrip().endswith("}"))
+    first, _, rest = (head.text or "").strip().partition("\n")
+    return head.top == "{" and _has_text(head.members) and (not rest or first.rstrip().endswith("}"))
 
 
 def _has_text(record: Json) -> bool:
@@ -35,27 +35,27 @@ def read_lines(reading: Reading) -> Iterator[Entry]:
     first = next(reading.scan(), None)
     is_list = first is not None and first.is_element and first.key is None
     for number, record, fault in reading.records() if is_list else reading.json_lines():
-        place = f"{'element' if is_list else 'line'} {number}"
+        position = f"{'element' if is_list else 'line'} {number}"
         if fault is not None or not isinstance(record, dict):
-            yield reading.refused(place, fault or "is no object")
+            yield reading.refused(position, fault or "is no object")
         else:
-            yield _memory(reading, record, place)
+            yield _memory(reading, record, position)
 
 
 def _memory(reading: Reading, written: Json, place: str) -> Entry:
     record: dict[str, Any] = {}
     beside: Json = {}
     for name, value in written.items():
-        known = field_of(name)
-        if known is None:
+        field = field_of(name)
+        if field is None:
             beside[name] = value
-        elif known in record:
-            return reading.refused(place, f"has two fields for its {known}")
+        elif field in record:
+            return reading.refused(place, f"has two fields for its {field}")
         elif value is not None:
-            record[known] = value
-    for name, wanted in (*((name, str) for name in _TEXTS), ("tags", str | list)):
-        if not isinstance(record.get(name, ""), wanted):
-            expected = "text" if wanted is str else "list or a text"
+            record[field] = value
+    for name, expected_type in (*((name, str) for name in _TEXTS), ("tags", str | list)):
+        if not isinstance(record.get(name, ""), expected_type):
+            expected = "text" if expected_type is str else "list or a text"
             return Refused(
                 reading.where(place),
                 f"its {name} {'are' if name == 'tags' else 'is'} not a {expected}",

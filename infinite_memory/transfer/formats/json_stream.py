@@ -276,35 +276,35 @@ class _Scanner:
         first = self.peek()
         if first is None or first in b",:]}":
             raise _BrokenError
-        taken = _Taken(self._position, is_read=is_read)
+        value = _Taken(self._position, is_read=is_read)
         if first not in b'[{"':
             while True:
                 self._position = _PLAIN.match(self._buffer, self._position).end()  # type: ignore[union-attr]
-                if self._position < len(self._buffer) or not self._more(taken):
-                    return self._cut_off(taken)
+                if self._position < len(self._buffer) or not self._more(value):
+                    return self._cut_off(value)
         depth = 0
         while True:
             mark = _MARK.search(self._buffer, self._position)
             if mark is None:
                 self._position = len(self._buffer)
-                if not self._more(taken):
+                if not self._more(value):
                     raise _BrokenError
                 continue
             self._position = mark.end()
             char = self._buffer[self._position - 1]
             if char == _QUOTE:
-                self._string(taken)
+                self._string(value)
             elif char == _COMMA:
-                taken.parts += 1
+                value.parts += 1
             elif char in b"[{":
                 depth += 1
-                taken.parts += 1
-                if depth > MAX_RECORD_LEVELS or taken.parts > MAX_RECORD_PARTS:
-                    taken.refuse(depth)
+                value.parts += 1
+                if depth > MAX_RECORD_LEVELS or value.parts > MAX_RECORD_PARTS:
+                    value.refuse(depth)
             else:
                 depth -= 1
             if depth <= 0:
-                return self._cut_off(taken)
+                return self._cut_off(value)
 
     def _cut_off(self, taken: _Taken) -> tuple[bytes, str | None]:
         taken.take(self._buffer, self._position)

@@ -38,11 +38,11 @@ def read_legacy(database: LegacyDatabase) -> Iterator[Entry]:
     named: dict[str, list[str]] = {}  # conversation_history and ConversationHistory may stand side by side
     for name in database.collections:
         named.setdefault(_plain_name(name), []).append(name)
-    known = [one for one in _READERS if one in named]
-    if not known:
+    kinds = [key for key in _READERS if key in named]
+    if not kinds:
         held = ", ".join(database.collections[:10]) or "nothing"
         raise InvalidRequestError("database", f"{database.name!r} is none of InfiniteMemoryMCP: it holds {held}")
-    for kind in known:
+    for kind in kinds:
         for name in named[kind]:
             for document in database.read(name):
                 yield from _READERS[kind](document)
@@ -78,12 +78,12 @@ def _summary(document: LegacyDocument) -> Iterator[Entry]:
     if text is None:
         yield Refused(_where("summary", document), "has no text")
         return
-    kept = {
+    metadata = {
         name: plain(document.fields[name])
         for name in ("topic_id", "time_range", "message_refs")
         if document.fields.get(name)
     }
-    yield _incoming(document, text, source="summary", metadata=kept)
+    yield _incoming(document, text, source="summary", metadata=metadata)
 
 
 def _profile(document: LegacyDocument) -> Iterator[Entry]:
@@ -108,20 +108,20 @@ def _profile(document: LegacyDocument) -> Iterator[Entry]:
 
 def _profile_entry(document: LegacyDocument, user: str, category: str, key: str, value: Any) -> Entry:
     """Make a memory of one thing that is known of the user: "favorite color: blue"."""
-    said = _format_value(value)
-    if not said.strip():
+    value_text = _format_value(value)
+    if not value_text.strip():
         return Refused(f"{key} of {user}", "has no value")
-    one = "key" in document.fields  # a document each, whose id can be kept
-    text = said if category == "notes" else f"{key.replace('_', ' ')}: {said}"
+    has_own_document = "key" in document.fields  # a document each, whose id can be kept
+    text = value_text if category == "notes" else f"{key.replace('_', ' ')}: {value_text}"
     return _incoming(
         document, text, source="user_profile", type_=category, title=key, metadata={"key": key, "user_id": user},
-        name=None if one else f"{user}\0{category}\0{key}",
+        name=None if has_own_document else f"{user}\0{category}\0{key}",
     )  # fmt: skip
 
 
 def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{str(key).replace('_', ' ')} {_format_value(one)}" for key, one in value.items())
+        return ", ".join(f"{str(key).replace('_', ' ')} {_format_value(item)}" for key, item in value.items())
     if isinstance(value, list):
         return ", ".join(map(_format_value, value))
     if isinstance(value, bool):
@@ -159,14 +159,14 @@ def _incoming(
 
 def _instant(document: LegacyDocument, field: str) -> dt.datetime | None:
     """Read a time; one that is off by a time zone from the making of its document is put right."""
-    found = to_instant(document.fields.get(field))
-    if found is None or document.made_at is None:
-        return found
-    off_s = (found - document.made_at).total_seconds()
+    instant = to_instant(document.fields.get(field))
+    if instant is None or document.made_at is None:
+        return instant
+    off_s = (instant - document.made_at).total_seconds()
     quarters = round(off_s / _QUARTER_S)
     if 0 < abs(quarters) <= _WIDEST_ZONE and abs(off_s - quarters * _QUARTER_S) < _NEAR_S:
-        return found - dt.timedelta(seconds=quarters * _QUARTER_S)
-    return found
+        return instant - dt.timedelta(seconds=quarters * _QUARTER_S)
+    return instant
 
 
 def _where(kind: str, document: LegacyDocument) -> str:

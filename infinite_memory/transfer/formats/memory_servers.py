@@ -30,28 +30,28 @@ def is_graph(head: Head) -> bool:
 def read_graph(reading: Reading) -> Iterator[Entry]:
     """Read each observation of an entity, and each relation as a sentence."""
     in_lists = False
-    for found in reading.scan():
-        if found.is_element and found.key in ("entities", "relations"):
+    for item in reading.scan():
+        if item.is_element and item.key in ("entities", "relations"):
             in_lists = True
-            place = f"{'entity' if found.key == 'entities' else 'relation'} {found.number}"
-            record = found.value if isinstance(found.value, dict) else {}
-            kind = "entity" if found.key == "entities" else "relation"
+            position = f"{'entity' if item.key == 'entities' else 'relation'} {item.number}"
+            record = item.value if isinstance(item.value, dict) else {}
+            kind = "entity" if item.key == "entities" else "relation"
             yield from (
-                _graph_record(reading, place, kind, record)
-                if found.fault is None
-                else (reading.refused(place, found.fault),)
+                _graph_record(reading, position, kind, record)
+                if item.fault is None
+                else (reading.refused(position, item.fault),)
             )
-        elif not in_lists and not found.is_element:
+        elif not in_lists and not item.is_element:
             break
-        elif found.fault is not None:
-            yield reading.refused("the file", found.fault)
+        elif item.fault is not None:
+            yield reading.refused("the file", item.fault)
     if not in_lists:
         for number, record, fault in reading.json_lines():
             if fault is not None:
                 yield reading.refused(f"line {number}", fault)
             else:
-                known = record if isinstance(record, dict) else {}
-                yield from _graph_record(reading, f"line {number}", known.get("type"), known)
+                fields = record if isinstance(record, dict) else {}
+                yield from _graph_record(reading, f"line {number}", fields.get("type"), fields)
 
 
 def _graph_record(reading: Reading, place: str, record_kind: Any, record: Json) -> Iterator[Entry]:
@@ -66,9 +66,9 @@ def _graph_record(reading: Reading, place: str, record_kind: Any, record: Json) 
             else:
                 yield reading.refused(place, "has an observation without text")
     elif record_kind == "relation" and all(to_text(record.get(end)) for end in ("from", "to")):
-        said = f"{record['from']} {to_text(record.get('relationType')) or 'is related to'} {record['to']}"
+        sentence = f"{record['from']} {to_text(record.get('relationType')) or 'is related to'} {record['to']}"
         yield Incoming(
-            key=f"server-memory {said}", text=said, where=reading.where(place), type="relation", source="server-memory",
+            key=f"server-memory {sentence}", text=sentence, where=reading.where(place), type="relation", source="server-memory",
             tags=(record["from"], record["to"]),
         )  # fmt: skip
     else:
@@ -88,11 +88,11 @@ def is_service(head: Head) -> bool:
 def read_service(reading: Reading) -> Iterator[Entry]:
     """Read its memories; their own hash names them."""
     for number, record, fault in reading.records(("memories",)):
-        place = f"memory {number}" if number else "the file"
+        position = f"memory {number}" if number else "the file"
         if fault is not None:
-            yield reading.refused(place, fault)
+            yield reading.refused(position, fault)
         else:
-            yield service_memory(reading, record if isinstance(record, dict) else {}, place)
+            yield service_memory(reading, record if isinstance(record, dict) else {}, position)
 
 
 def service_memory(reading: Reading, record: Json, place: str) -> Entry:
@@ -152,7 +152,7 @@ def read_mem0(reading: Reading) -> Iterator[Entry]:
     for number, record, fault in reading.records(_LISTS):
         place = f"memory {number}" if number else "the file"
         known = record if isinstance(record, dict) else {}
-        text = next((found for name in _TEXTS if (found := to_text(known.get(name)))), None)
+        text = next((candidate for name in _TEXTS if (candidate := to_text(known.get(name)))), None)
         if fault is not None or text is None:
             yield reading.refused(place, fault or "has no text")
             continue
@@ -176,23 +176,23 @@ def _mem0_memory(reading: Reading, record: Json, text: str, place: str) -> Incom
 
 def _mem0_relations(reading: Reading) -> Iterator[Entry]:
     """Read the relations that Mem0 keeps beside its memories, each as a sentence."""
-    for found in reading.scan(only=("relations",)):
-        if found.is_element and found.key is None:
+    for item in reading.scan(only=("relations",)):
+        if item.is_element and item.key is None:
             return  # a list alone has no relations beside it
-        if not found.is_element or found.key != "relations":
+        if not item.is_element or item.key != "relations":
             continue
-        place = f"relation {found.number}"
-        known = found.value if isinstance(found.value, dict) else {}
-        ends = to_text(known.get("source")), to_text(known.get("destination")) or to_text(known.get("target"))
-        relation = to_text(known.get("relationship")) or to_text(known.get("relation"))
+        position = f"relation {item.number}"
+        fields = item.value if isinstance(item.value, dict) else {}
+        ends = to_text(fields.get("source")), to_text(fields.get("destination")) or to_text(fields.get("target"))
+        relation = to_text(fields.get("relationship")) or to_text(fields.get("relation"))
         if not (ends[0] and ends[1] and relation):
-            yield reading.refused(place, found.fault or "is no whole relation")
+            yield reading.refused(position, item.fault or "is no whole relation")
             continue
-        said = f"{ends[0]} {relation} {ends[1]}"
+        sentence = f"{ends[0]} {relation} {ends[1]}"
         yield Incoming(
-            key=f"mem0 {said}",
-            text=said,
-            where=reading.where(place),
+            key=f"mem0 {sentence}",
+            text=sentence,
+            where=reading.where(position),
             type="relation",
             source="mem0",
             tags=(ends[0], ends[1]),
@@ -262,12 +262,12 @@ def _names(reading: Reading) -> tuple[dict[str, str], dict[str, str], str | None
     names: dict[str, dict[str, str]] = {"categories": {}, "apps": {}}
     user: str | None = None
     aside: Counter[str] = Counter()
-    for found in reading.scan(only=("user", "apps", "categories", *_ASIDE)):
-        known = found.value if isinstance(found.value, dict) else {}
-        if found.is_element and found.key in names and to_text(known.get("name")):
-            names[found.key][str(known.get("id"))] = known["name"]
-        elif found.key == "user" and found.is_element is False:
-            user = to_text(known.get("user_id"))
-        elif found.is_element and found.key in _ASIDE:
+    for item in reading.scan(only=("user", "apps", "categories", *_ASIDE)):
+        fields = item.value if isinstance(item.value, dict) else {}
+        if item.is_element and item.key in names and to_text(fields.get("name")):
+            names[item.key][str(fields.get("id"))] = fields["name"]
+        elif item.key == "user" and item.is_element is False:
+            user = to_text(fields.get("user_id"))
+        elif item.is_element and item.key in _ASIDE:
             aside["is a record of changes or rights, and no memory"] += 1
     return names["categories"], names["apps"], user, aside

@@ -51,17 +51,17 @@ def read_export(reading: Reading) -> Iterator[Entry]:
     """Read an export: scopes, memories, their earlier versions, facts and links."""
     unknown: Counter[str] = Counter()
     for number, record, fault in reading.json_lines():
-        place = f"line {number}"
+        position = f"line {number}"
         kind = str(record["kind"]) if isinstance(record, dict) and "kind" in record else None
         if fault is not None or kind is None:
-            yield reading.refused(place, fault or "is no line of an export")
+            yield reading.refused(position, fault or "is no line of an export")
         elif kind == "header":
             version = record.get("version", 0)
             if not isinstance(version, int) or version > EXPORT_VERSION:
-                yield reading.refused(place, "the export has a version that is newer; update")
+                yield reading.refused(position, "the export has a version that is newer; update")
                 return
         elif (read := _READERS.get(kind)) is not None:
-            yield read(reading, record, place)
+            yield read(reading, record, position)
         elif kind[:40] in unknown or len(unknown) < _MAX_KINDS:
             unknown[kind[:40]] += 1
         else:
@@ -97,7 +97,9 @@ def to_memory(reading: Reading, record: Json, place: str) -> Entry:
 
 
 def _memory(record: Json, text: str, where: str) -> Incoming:
-    occurrences = [get_time({"occurrences": one}, "occurrences") for one in to_list(record.get("occurrences"))]
+    occurrences = [
+        get_time({"occurrences": occurrence}, "occurrences") for occurrence in to_list(record.get("occurrences"))
+    ]
     memory_id, revision = record.get("memory_id"), record.get("revision")
     return Incoming(
         key=str(memory_id or record.get("key") or text),
@@ -117,7 +119,7 @@ def _memory(record: Json, text: str, where: str) -> Incoming:
         occurrences=tuple(occurrence for occurrence in occurrences if occurrence is not None),
         is_pruned=record.get("pruned") is True,
         revision=revision if isinstance(revision, int) and 0 < revision < _MAX_REVISIONS else None,
-        **{one.name: _detail(record, one) for one in DETAILS if one.is_exported},
+        **{field.name: _detail(record, field) for field in DETAILS if field.is_exported},
     )
 
 
@@ -143,29 +145,29 @@ def _version(reading: Reading, record: Json, place: str) -> Entry:
 
 
 def _fact(reading: Reading, record: Json, place: str) -> Entry:
-    said = [to_text(record.get(name)) for name in ("fact_id", "scope", "subject", "predicate", "object")]
+    texts = [to_text(record.get(name)) for name in ("fact_id", "scope", "subject", "predicate", "object")]
     begins, ends = to_instant(record.get("valid_from")), to_instant(record.get("valid_to"))
-    fact_id, scope, subject, predicate, object_ = said
+    fact_id, scope, subject, predicate, object_ = texts
     if not (fact_id and is_our_id(fact_id) and scope and subject and predicate and object_ and begins):
         return reading.refused(place, "is no whole fact")
-    known = to_number(record.get("confidence"))
+    confidence = to_number(record.get("confidence"))
     provenance = to_text(record.get("provenance"))
     return IncomingFact(
-        fact_id, scope, subject, predicate, object_, begins, ends, 1.0 if known is None else known, provenance
+        fact_id, scope, subject, predicate, object_, begins, ends, 1.0 if confidence is None else confidence, provenance
     )
 
 
 def _link(reading: Reading, record: Json, place: str) -> Entry:
     ends = [to_text(record.get(name)) for name in ("from_id", "to_id")]
-    scope, relation, at = (
+    scope, relation, linked_at = (
         to_text(record.get("scope")),
         to_text(record.get("relation")),
         to_instant(record.get("created_at")),
     )
     from_id, to_id = ends
-    if not (scope and relation and at and from_id and to_id and is_our_id(from_id) and is_our_id(to_id)):
+    if not (scope and relation and linked_at and from_id and to_id and is_our_id(from_id) and is_our_id(to_id)):
         return reading.refused(place, "is no whole link")
-    return IncomingLink(scope, from_id, to_id, relation, at)
+    return IncomingLink(scope, from_id, to_id, relation, linked_at)
 
 
 _READERS: dict[str, Callable[[Reading, Json, str], Entry]] = {
@@ -234,11 +236,11 @@ class _Page:
 
     def end(self) -> Iterator[Entry]:
         """Yield the current entry, if there is one."""
-        place = f"line {self._begin}"
+        position = f"line {self._begin}"
         if self._fault:
-            yield self._reading.refused(place, self._fault)
+            yield self._reading.refused(position, self._fault)
         elif self._heading is not None:
-            yield _page_entry(self._reading, place, self._scope, self._heading, self._body)
+            yield _page_entry(self._reading, position, self._scope, self._heading, self._body)
         self._heading, self._body, self._begin, self._size, self._fault = None, [], 0, 0, ""
 
 
@@ -251,14 +253,14 @@ def _page_entry(reading: Reading, place: str, scope: str, heading: re.Match[str]
         text = unescape_returns(text)
     if (occurred_at := to_instant(heading[1])) is None:
         return reading.refused(place, "its time is not a time")
-    known = _ID.search(rest)
+    id_match = _ID.search(rest)
     about = dict(_ABOUT.findall(rest))
     return Incoming(
-        key=known[1] if known else f"{heading[1]} {text}",
+        key=id_match[1] if id_match else f"{heading[1]} {text}",
         text=text,
         where=reading.where(place),
         scope=scope,
-        memory_id=known[1] if known else None,
+        memory_id=id_match[1] if id_match else None,
         occurred_at=occurred_at,
         title=to_text(heading[2]),
         source=about.get("source") or "import",

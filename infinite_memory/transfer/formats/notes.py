@@ -70,7 +70,7 @@ def _note(reading: Reading, name: str, front: Json, body: str) -> Incoming:
     dates = {
         key: front[key] for key in (*_DATES, *_CHANGES) if not isinstance(front.get(key), dict | list | type(None))
     }
-    given = get_time(dates, *_DATES)
+    date = get_time(dates, *_DATES)
     permalink = to_text(front.get("permalink"))
     about = {key: value for key, value in front.items() if key not in _KNOWN and value not in (None, "", [], {})}
     relations = _relations(body)
@@ -78,8 +78,8 @@ def _note(reading: Reading, name: str, front: Json, body: str) -> Incoming:
         key=f"basic-memory {permalink or name}",
         text=body,
         where=reading.where("the note"),
-        is_undated=given is None,
-        occurred_at=given or reading.file.modified_at,
+        is_undated=date is None,
+        occurred_at=date or reading.file.modified_at,
         updated_at=get_time(dates, *_CHANGES),
         title=(to_text(front.get("title")) or PurePosixPath(name).stem).strip()
         or None,  # a folded scalar ends in a line break
@@ -104,7 +104,7 @@ def _tags(front: Json, body: str) -> tuple[str, ...]:
         elif value is not None:
             named.append(value)
     in_text = list(dict.fromkeys(_TAG.findall(_CODE.sub(" ", body))))[:MAX_TEXT_TAGS]
-    bare = [one.strip().removeprefix("#") if isinstance(one, str) else one for one in [*named, *in_text]]
+    bare = [tag.strip().removeprefix("#") if isinstance(tag, str) else tag for tag in [*named, *in_text]]
     return to_tags(bare)
 
 

@@ -59,7 +59,7 @@ class Head:
 
     def objects(self, key: str | None = None) -> list[Json]:
         """Return the objects among the first elements of a list."""
-        return [one for one in self.elements.get(key, ()) if isinstance(one, dict)]
+        return [element for element in self.elements.get(key, ()) if isinstance(element, dict)]
 
 
 def read_head(file: SourceFile) -> Head:
@@ -93,22 +93,22 @@ def _look(file: SourceFile, head: Head, first: str) -> None:
     with closing(file.peek()) as stream:
         weight = Weight()
         try:
-            for found in json_stream.scan(stream, Budget(_HEAD_JSON_BYTES, _HEAD_S)):
-                weight.add(found)
-                if found.is_end or weight.is_too_much:
+            for item in json_stream.scan(stream, Budget(_HEAD_JSON_BYTES, _HEAD_S)):
+                weight.add(item)
+                if item.is_end or weight.is_too_much:
                     head.top = first
                     return
-                if found.fault is not None:
-                    head.fault = head.fault or found.fault
-                elif found.is_element:
+                if item.fault is not None:
+                    head.fault = head.fault or item.fault
+                elif item.is_element:
                     head.top = first
-                    held = head.elements.setdefault(found.key, [])
-                    held.append(found.value)
+                    held = head.elements.setdefault(item.key, [])
+                    held.append(item.value)
                     if len(held) >= HEAD_PARTS:
                         return
                 else:
                     head.top = first
-                    head.members[str(found.key)] = found.value
+                    head.members[str(item.key)] = item.value
         except CapReachedError as exc:
             head.fault = head.fault or str(exc)
 
@@ -144,13 +144,13 @@ _OF_THE_WHOLE = (CapReachedError, InfiniteMemoryError, OSError, MemoryError)
 
 def log_failure(exc: Exception) -> None:
     """Log a failure by its place in the code only; contents of the user's file never go into the log."""
-    at = traceback.extract_tb(exc.__traceback__)[-1]
+    frame = traceback.extract_tb(exc.__traceback__)[-1]
     log.error(
         "an entry of an import is left out: %s in %s, line %s of %s",
         type(exc).__name__,
-        at.name,
-        at.lineno,
-        at.filename,
+        frame.name,
+        frame.lineno,
+        frame.filename,
     )
 
 
@@ -230,24 +230,24 @@ class Reading:
         """
         whole, weight = Json(), Weight()
         number, has_lists = 0, False
-        for found in self.scan():
-            if found.is_end:
+        for item in self.scan():
+            if item.is_end:
                 if whole and not has_lists:
                     number += 1
                     yield number, None if weight.is_too_much else whole, weight.fault
                 whole, weight, has_lists = Json(), Weight(), False
                 continue
-            weight.add(found)
-            if found.is_element and (found.key is None or found.key in lists):
-                has_lists = has_lists or found.key is not None
+            weight.add(item)
+            if item.is_element and (item.key is None or item.key in lists):
+                has_lists = has_lists or item.key is not None
                 number += 1
-                yield number, found.value, found.fault
-            elif found.fault is not None:
-                yield 0, None, found.fault
-            elif found.is_element and not (has_lists or weight.is_too_much):
-                whole.setdefault(str(found.key), []).append(found.value)
-            elif found.key is not None and not (found.is_element or weight.is_too_much):
+                yield number, item.value, item.fault
+            elif item.fault is not None:
+                yield 0, None, item.fault
+            elif item.is_element and not (has_lists or weight.is_too_much):
+                whole.setdefault(str(item.key), []).append(item.value)
+            elif item.key is not None and not (item.is_element or weight.is_too_much):
                 # An empty list has no elements, and anything else in its place is nothing to read.
-                if found.key in lists:
+                if item.key in lists:
                     has_lists = True
-                whole[found.key] = found.value
+                whole[item.key] = item.value

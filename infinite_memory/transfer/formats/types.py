@@ -111,8 +111,8 @@ def to_instant(value: Any) -> dt.datetime | None:
         if isinstance(value, int | float):
             divisor = next((divisor for limit, divisor in _UNITS if abs(value) < limit), None)
             return None if divisor is None else dt.datetime.fromtimestamp(value / divisor, dt.UTC)
-        found = dt.datetime.fromisoformat(str(value).strip())
-        return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
+        instant = dt.datetime.fromisoformat(str(value).strip())
+        return instant.replace(tzinfo=dt.UTC) if instant.tzinfo is None else instant.astimezone(dt.UTC)
     except (ValueError, OverflowError, OSError):
         return None
 
@@ -135,10 +135,10 @@ def get_time(record: Mapping[str, Any], *names: str) -> dt.datetime | None:
         value = record.get(name)
         if value is None or (isinstance(value, str) and not value.strip()):
             continue
-        found = to_instant(value)
-        if found is None:
+        instant = to_instant(value)
+        if instant is None:
             raise BadValueError(name, value, TIME_EXPECTED)
-        return found
+        return instant
     return None
 
 
@@ -150,8 +150,8 @@ def is_our_id(text: str) -> bool:
 def to_tags(value: Any) -> tuple[str, ...]:
     """Read tags: a list, also one that is written as JSON in a text, or one text with commas between them."""
     if isinstance(value, str):
-        known = _parsed(value) if value.lstrip().startswith("[") else None
-        value = known if isinstance(known, list) else value.split(",")
+        parsed = _parsed(value) if value.lstrip().startswith("[") else None
+        value = parsed if isinstance(parsed, list) else value.split(",")
     listed = value if isinstance(value, list) else [value] if isinstance(value, int | float) else []
     return tuple(dict.fromkeys(text for tag in listed if tag is not None and (text := str(tag).strip())))
 
@@ -170,9 +170,9 @@ def to_object(value: Any) -> Json:
 
 def to_metadata(value: Any) -> Json:
     """Read metadata: an object, also as JSON in a text; anything else that says something is kept under the name ``metadata``."""
-    found = _parsed(value) if isinstance(value, str) else value
-    if isinstance(found, dict):
-        return found
+    parsed = _parsed(value) if isinstance(value, str) else value
+    if isinstance(parsed, dict):
+        return parsed
     return {} if value is None or value in ("", []) else {"metadata": value}
 
 

@@ -55,13 +55,13 @@ async def read_body(receive: Receive, most: int, take_place: Callable[[], Awaita
     try:
         async with asyncio.timeout(BODY_GRACE_S) as limit:
             while True:
-                part = await receive()
-                if part["type"] != "http.request":
+                message = await receive()
+                if message["type"] != "http.request":
                     raise ClientGoneError
-                body += part.get("body", b"")
+                body += message.get("body", b"")
                 if len(body) > most:
                     return None
-                if not part.get("more_body", False):
+                if not message.get("more_body", False):
                     return bytes(body)
                 if len(body) > LARGE_BODY and not has_place:
                     limit.reschedule(None)

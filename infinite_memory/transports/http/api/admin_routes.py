@@ -64,8 +64,8 @@ async def create_scope(request: ApiRequest) -> tuple[int, Json]:
 
 async def stats(request: ApiRequest) -> tuple[int, Json]:
     """Return statistics; those of the whole memory only to callers that see all of it."""
-    told = await admin.collect_stats(await request.native("get_memory_stats", {}))
-    return 200, {"stats": {name: told[name] for name in _SEEN} if request.is_narrow else told}
+    figures = await admin.collect_stats(await request.native("get_memory_stats", {}))
+    return 200, {"stats": {name: figures[name] for name in _SEEN} if request.is_narrow else figures}
 
 
 async def list_backups(request: ApiRequest) -> tuple[int, Json]:

@@ -192,12 +192,12 @@ def _add_service(api: FastAPI, backend: Backend, metrics: Metrics) -> None:
         body = {"status": "ok" if well else "failing", "checks": checks}
         return JSONResponse(body, 200 if well else 503)
 
-    told: Any = responses({}) | {
+    documented: Any = responses({}) | {
         200: {"description": "Prometheus's text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
     }
 
     @api.get(
-        METRICS, responses=told, operation_id="metrics", openapi_extra={"security": [{TOKEN: []}]},
+        METRICS, responses=documented, operation_id="metrics", openapi_extra={"security": [{TOKEN: []}]},
         response_class=Response,
     )  # fmt: skip
     async def figures(request: Request) -> Response:
@@ -250,11 +250,11 @@ async def _fields(route: Route, request: Request) -> Json:
 
 
 def _query(route: Route, request: Request) -> Json:
-    for part in request.scope["query_string"].split(b"&"):
+    for pair in request.scope["query_string"].split(b"&"):
         try:
-            urllib.parse.unquote_to_bytes(part).decode()
+            urllib.parse.unquote_to_bytes(pair).decode()
         except UnicodeDecodeError:  # with replacement characters, two names could become one
-            name = part.partition(b"=")[0].decode("ascii", "replace")
+            name = pair.partition(b"=")[0].decode("ascii", "replace")
             raise InvalidRequestError(name, "is not UTF-8 in the query string") from None
     flags = {field.name for field in route.query if isinstance(field, FlagField)}
     lists = {field.name for field in route.query if isinstance(field, TagsField)}

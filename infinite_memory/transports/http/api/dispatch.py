@@ -98,8 +98,8 @@ def known_fields(route: Route, fields: Mapping[str, Any]) -> tuple[Json, list[st
         InvalidRequestError: the route forgets or replaces, or the field names a user or scope: ignoring it would make the request
             affect more than intended.
     """
-    own = {one.name for one in route.fields}
-    names, others = [one.name for one in route.fields], [one for one in fields if one not in own]
+    own = {declared.name for declared in route.fields}
+    names, others = [declared.name for declared in route.fields], [name for name in fields if name not in own]
     if route.method in ("DELETE", "PATCH"):
         refuse_unknown(others, names)
     if USER.name in others and fields[USER.name] is not None:

@@ -22,7 +22,7 @@ from infinite_memory.transports.http.api.backend import AGENT_FIELD, ApiRequest
 from infinite_memory.transports.http.api.serializers import earlier_form, plain_id, results_form, whole_form
 
 EVERYWHERE = "ALL"
-FILTERS = frozenset(one.name for one in FILTER_FIELDS)
+FILTERS = frozenset(field.name for field in FILTER_FIELDS)
 _ID = IdField(name="memory_id", about="Id of the memory", required=True)
 _ADD = AGENTMEM.find("agentmem_add_memory")
 assert _ADD is not None
@@ -99,8 +99,8 @@ async def change(request: ApiRequest) -> tuple[int, Json]:
     """Update fields of a memory."""
     fields = {name: value for name, value in request.fields.items() if name != "memory_id"}
     result = await native_store.update(await request.native("update_memory", {**fields, "memory_id": _id(request)}))
-    said = _pending_form(result) | native_store.serialize_update(result)
-    return 200, await _read(request, result.memory.memory_id) | said
+    update = _pending_form(result) | native_store.serialize_update(result)
+    return 200, await _read(request, result.memory.memory_id) | update
 
 
 async def forget_one(request: ApiRequest) -> tuple[int, Json]:
@@ -130,10 +130,10 @@ async def restore(request: ApiRequest) -> tuple[int, Json]:
     """Restore a soft-forgotten memory."""
     engine = await request.engine()
     result = await engine.memories.restore(_checked_id(request, _id(request)))
-    told: Json = {"outcome": native_forget.get_outcome(result.is_restored)}
+    fields: Json = {"outcome": native_forget.get_outcome(result.is_restored)}
     if not result.is_restored:
-        told["note"] = native_forget.NOT_FORGOTTEN
-    return 200, await _read(request, result.memory.memory_id) | told
+        fields["note"] = native_forget.NOT_FORGOTTEN
+    return 200, await _read(request, result.memory.memory_id) | fields
 
 
 async def move(request: ApiRequest) -> tuple[int, Json]:
@@ -141,10 +141,10 @@ async def move(request: ApiRequest) -> tuple[int, Json]:
     engine = await request.engine()
     scope = parse_fields((SCOPE_FIELD,), {"scope": request.fields.get("scope")}, "", request.checking).text("scope")
     moved = await engine.memories.move(_checked_id(request, _id(request)), scope)
-    told: Json = {"outcome": "moved" if moved.is_moved else "unchanged", "former_scope": moved.former.name}
+    fields: Json = {"outcome": "moved" if moved.is_moved else "unchanged", "former_scope": moved.former.name}
     if moved.same_text:
-        told["note"] = f"{moved.scope.name} has the same text already: {', '.join(moved.same_text)}"
-    return 200, whole_form(engine, moved.memory) | told
+        fields["note"] = f"{moved.scope.name} has the same text already: {', '.join(moved.same_text)}"
+    return 200, whole_form(engine, moved.memory) | fields
 
 
 async def _store_of_user(request: ApiRequest) -> tuple[int, Json]:
@@ -201,6 +201,6 @@ def _renamed(problem: InvalidRequestError, *prefixes: str) -> InvalidRequestErro
         return InvalidRequestError("from", str(problem).removeprefix("filter.time_range: from "))
     for prefix in prefixes:
         if problem.field.startswith(prefix):
-            said = str(problem).removeprefix(f"{problem.field}: ")
-            return InvalidRequestError(problem.field.removeprefix(prefix), said)
+            message = str(problem).removeprefix(f"{problem.field}: ")
+            return InvalidRequestError(problem.field.removeprefix(prefix), message)
     return problem

@@ -62,15 +62,15 @@ def operation(route: Route) -> Json:
 
 def responses(good: dict[int, str]) -> dict[int | str, dict[str, Any]]:
     """Return the responses of a route: the successful ones by their schemas' names, and every error."""
-    told: dict[int | str, dict[str, Any]] = {
+    documented: dict[int | str, dict[str, Any]] = {
         status: {"description": "Done", "content": _json(name)} for status, name in good.items()
     }
     for status, about in ERRORS.items():
-        if status not in told:
-            told[status] = {"description": about, "content": _json("Error")}
+        if status not in documented:
+            documented[status] = {"description": about, "content": _json("Error")}
             if status in _HEADERS:
-                told[status]["headers"] = _HEADERS[status]
-    return told
+                documented[status]["headers"] = _HEADERS[status]
+    return documented
 
 
 def completed(document: Json) -> Json:

@@ -95,9 +95,9 @@ def _of_either(scopes: tuple[Field, ...], users: tuple[Field, ...]) -> tuple[Fie
     """Merge the fields of a scope's memory and of a user's; those of one kind only say so in their description."""
 
     def marked(fields: tuple[Field, ...], others: tuple[Field, ...], when: str) -> tuple[Field, ...]:
-        known = {field.name for field in others}
+        names = {field.name for field in others}
         return tuple(
-            field if field.name in known else replace(field, about=f"{field.about} ({when} user_id)")
+            field if field.name in names else replace(field, about=f"{field.about} ({when} user_id)")
             for field in fields
         )
 
@@ -224,5 +224,5 @@ def methods_at(path: str) -> set[str]:
 
 def _fits(pattern: list[str], parts: list[str]) -> bool:
     return len(pattern) == len(parts) and all(
-        one.startswith("{") or one == part for one, part in zip(pattern, parts, strict=True)
+        expected.startswith("{") or expected == segment for expected, segment in zip(pattern, parts, strict=True)
     )

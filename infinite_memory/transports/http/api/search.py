@@ -117,6 +117,6 @@ def _as_sent(exc: InvalidRequestError, sent: Json) -> InvalidRequestError:
     """Rename a field as in the request."""
     for name, sent_as in (("top_k", "limit"), ("filter.time_query", "time_query"), ("filter.time_range", "range")):
         if exc.field.startswith(name) and sent_as in sent:
-            said = str(exc).removeprefix(f"{exc.field}: ")
-            return InvalidRequestError(exc.field.replace(name, sent_as, 1), said)
+            message = str(exc).removeprefix(f"{exc.field}: ")
+            return InvalidRequestError(exc.field.replace(name, sent_as, 1), message)
     return exc

@@ -101,9 +101,9 @@ class ExpiryField(InstantField):
         try:
             return super(ExpiryField, self).parse(value, path, checking)
         except InvalidRequestError as exc:
-            said = str(exc).removeprefix(f"{path}: ")
+            message = str(exc).removeprefix(f"{path}: ")
             raise InvalidRequestError(
-                path, f"{said}; or how long from now in hours, days or weeks: 12h, 30d, 4w"
+                path, f"{message}; or how long from now in hours, days or weeks: 12h, 30d, 4w"
             ) from None
 
 
@@ -140,8 +140,8 @@ async def manage(engine: Engine, what: str, given: Mapping[str, Any], checking: 
     now = engine.now()
     return {
         "tokens": [
-            serialize_token(one, scopes) | {"expired": one.expires_at is not None and one.expires_at <= now}
-            for one in await tokens.all()
+            serialize_token(stored, scopes) | {"expired": stored.expires_at is not None and stored.expires_at <= now}
+            for stored in await tokens.all()
         ]
     }
 
@@ -238,7 +238,7 @@ def serialize_token(record: TokenRecord, every: Scopes) -> Json:
         "token_id": record.token_id,
         "name": record.name,
         "users": list(record.users),
-        "scopes": [one.name for one in scopes],
+        "scopes": [scope.name for scope in scopes],
         "missing_scopes": len(bound) - len(scopes)
         if bound
         else int(record.scope_ids is not None and not record.metrics_only),

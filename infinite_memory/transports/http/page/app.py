@@ -221,8 +221,8 @@ class PageApp:
         if scope["method"] != "POST":
             return self._login_page(following)
         form = await self._read_form(receive)
-        following, given = _local(form.get("next", HOME)), form.get("token", "").strip()
-        token = self.sessions.take_code(given) or given
+        following, submitted = _local(form.get("next", HOME)), form.get("token", "").strip()
+        token = self.sessions.take_code(submitted) or submitted
         try:
             grant = await self.gate.authenticate(f"Bearer {token}")
         except AuthenticationError:

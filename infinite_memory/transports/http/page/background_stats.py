@@ -52,5 +52,5 @@ class BackgroundStats:
 
 
 async def _count(collect: Callable[[], Awaitable[Json]]) -> CountedStats:
-    at = dt.datetime.now(dt.UTC)
-    return CountedStats(await collect(), at)
+    counted_at = dt.datetime.now(dt.UTC)
+    return CountedStats(await collect(), counted_at)

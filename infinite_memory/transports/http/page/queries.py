@@ -132,47 +132,47 @@ class Queries:
     async def find_links(self, memory_id: str) -> list[Json]:
         """Return the links from and to a memory, with the text at their other end."""
         engine = await self.engine()
-        found: list[Json] = []
+        links: list[Json] = []
         for link in (await engine.graph.get_links(MemoryId(memory_id)))[:MAX_LINKS]:
-            other = link.to_id if link.from_id == memory_id else link.from_id
+            other_id = link.to_id if link.from_id == memory_id else link.from_id
             try:
-                memory = await engine.memories.get(other)
+                memory = await engine.memories.get(other_id)
             except MemoryNotFoundError:
                 continue
             is_from = link.from_id == memory_id
-            found.append({"relation": link.relation, "is_from": is_from, "memory_id": other, "text": memory.text})
-        return found
+            links.append({"relation": link.relation, "is_from": is_from, "memory_id": other_id, "text": memory.text})
+        return links
 
     async def find_facts(self, scope: str, subjects: Sequence[str]) -> list[Json]:
         """Return the valid facts about *subjects* in a scope; none for a client with restricted visibility."""
         if self.is_narrow:
             return []
         engine = await self.engine()
-        found: list[Json] = []
+        facts: list[Json] = []
         for subject in list(dict.fromkeys(subjects))[:MAX_SUBJECTS]:
-            found += [
+            facts += [
                 {"subject": fact.subject, "predicate": fact.predicate, "object": fact.object,
                  "since": format_instant(fact.valid_from)}
                 for fact in await engine.graph.get_facts(scope, subject)
             ]  # fmt: skip
-        return found
+        return facts
 
     async def find_neighbours(self, memory: Mapping[str, Any]) -> tuple[list[Json], list[Json]]:
         """Return the memories just before and just after one in its conversation, each in order of time."""
         if memory.get("conversation_id") is None:
             return [], []
         engine = await self.engine()
-        at = dt.datetime.fromisoformat(memory["timestamp"])
+        moment = dt.datetime.fromisoformat(memory["timestamp"])
         scopes = (str(memory["scope"]),)
 
-        async def said(span: TimeRange, *, newest_first: bool) -> list[Json]:
+        async def list_others(span: TimeRange, *, newest_first: bool) -> list[Json]:
             where = ScopedFilter(scopes, Filter(conversation_id=memory["conversation_id"], time=span))
             page = await engine.memories.list_page(where, NEIGHBOURS + 1, newest_first=newest_first)
-            others = [one for one in page.memories if one.memory_id != memory["memory_id"]]
-            return [serialize_memory(engine, one) for one in others[:NEIGHBOURS]]
+            others = [neighbour for neighbour in page.memories if neighbour.memory_id != memory["memory_id"]]
+            return [serialize_memory(engine, neighbour) for neighbour in others[:NEIGHBOURS]]
 
-        before = await said(TimeRange(None, at), newest_first=True)
-        return before[::-1], await said(TimeRange(at, None), newest_first=False)
+        before = await list_others(TimeRange(None, moment), newest_first=True)
+        return before[::-1], await list_others(TimeRange(moment, None), newest_first=False)
 
     async def find_use(self, memory_id: str) -> Json | None:
         """Return how often a memory was a result, and when last; None if it never was."""
@@ -198,9 +198,9 @@ class Queries:
     async def read_all(self, memory_ids: Sequence[str]) -> list[Json]:
         """Return those of the memories that are live and visible, in order."""
         engine = await self.engine()
-        found = await engine.memories.find([MemoryId(memory_id) for memory_id in memory_ids])
+        by_id = await engine.memories.find([MemoryId(memory_id) for memory_id in memory_ids])
         return [
-            serialize_memory(engine, memory) for memory_id in memory_ids if (memory := found.get(MemoryId(memory_id)))
+            serialize_memory(engine, memory) for memory_id in memory_ids if (memory := by_id.get(MemoryId(memory_id)))
         ]
 
     async def find_duplicates(self, kind: str) -> list[list[str]]:
@@ -277,7 +277,7 @@ class Queries:
     async def scope_names(self) -> list[str]:
         """Return the names of scopes that are not archived."""
         listed = (await self.run("list_memory_scopes", {}))["scopes"]
-        return sorted((str(one["scope_name"]) for one in listed), key=str.casefold)
+        return sorted((str(row["scope_name"]) for row in listed), key=str.casefold)
 
     async def forget_tagged(self, tag: str, scope: str | None, most: int) -> ForgetResult:
         """Soft-delete all memories with a tag, in one scope or everywhere; if there are more than *most*, do nothing.

@@ -114,8 +114,8 @@ class PageRoute:
 
     def match(self, path: str) -> dict[str, str] | None:
         """Return the path parameters in *path*; None if it does not match."""
-        found = self.pattern.match(path)
-        return None if found is None else found.groupdict()
+        match = self.pattern.match(path)
+        return None if match is None else match.groupdict()
 
 
 ROUTES: list[PageRoute] = []

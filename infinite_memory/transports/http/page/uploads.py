@@ -56,11 +56,11 @@ def make_place(uploads: Path) -> Path:
     """
     try:
         make_own_folder(uploads)
-        place = uploads / f"upload-{secrets.token_hex(8)}"
-        place.mkdir(mode=0o700)
+        directory = uploads / f"upload-{secrets.token_hex(8)}"
+        directory.mkdir(mode=0o700)
     except OSError as exc:
         raise InvalidRequestError("file", f"cannot be kept: {exc.strerror or exc}") from exc
-    return place
+    return directory
 
 
 def remove_upload(path: Path) -> None:
@@ -75,10 +75,10 @@ def remove_old(uploads: Path) -> None:
     """Remove abandoned uploads; links are not followed, and other files stay."""
     before = time.time() - MAX_AGE_S
     with contextlib.suppress(OSError):
-        for place in filter(_is_place, uploads.iterdir()):
-            files = list(place.iterdir())
-            if all(one.lstat().st_mtime < before for one in (place, *files)):
-                _remove_place(place, files)
+        for directory in filter(_is_place, uploads.iterdir()):
+            files = list(directory.iterdir())
+            if all(path.lstat().st_mtime < before for path in (directory, *files)):
+                _remove_place(directory, files)
 
 
 def _remove_place(place: Path, files: list[Path]) -> None:
@@ -103,29 +103,29 @@ async def store_upload(uploads: Path, scope: Scope, receive: Receive) -> Respons
         InvalidRequestError: it is too large or incomplete, or the disk is full; nothing of it remains.
     """
     named = urllib.parse.parse_qs(scope["query_string"].decode("latin-1")).get("name", [""])[0]
-    place = await asyncio.to_thread(make_place, uploads)
+    directory = await asyncio.to_thread(make_place, uploads)
     await asyncio.to_thread(remove_old, uploads)
-    path = place / to_file_name(named)
+    path = directory / to_file_name(named)
     try:
         await _write_body(path, receive)
     except BaseException as exc:
-        await asyncio.to_thread(_remove_place, place, [path] if path.exists() else [])
+        await asyncio.to_thread(_remove_place, directory, [path] if path.exists() else [])
         if isinstance(exc, TimeoutError):
             raise InvalidRequestError("file", "did not arrive whole") from None
         if isinstance(exc, OSError):
             raise InvalidRequestError("file", f"cannot be kept: {exc.strerror or exc}") from exc
         raise
-    return JSONResponse({"file": f"{place.name}/{path.name}"})
+    return JSONResponse({"file": f"{directory.name}/{path.name}"})
 
 
 async def _write_body(path: Path, receive: Receive) -> None:
     size, next_look, folder = 0, 0, path.parent.parent
     with path.open("xb") as file:
         while True:
-            part = await asyncio.wait_for(receive(), CHUNK_S)
-            if part["type"] != "http.request":
+            message = await asyncio.wait_for(receive(), CHUNK_S)
+            if message["type"] != "http.request":
                 raise InvalidRequestError("file", "did not arrive whole")
-            body = part.get("body", b"")
+            body = message.get("body", b"")
             size += len(body)
             if size > MAX_BYTES:
                 raise InvalidRequestError("file", f"is larger than {MAX_BYTES:,} bytes; use `infinite-memory import`")
@@ -137,5 +137,5 @@ async def _write_body(path: Path, receive: Receive) -> None:
                         "file", f"cannot be kept. {shortage}; make room, or use `infinite-memory import`"
                     )
             await asyncio.to_thread(file.write, body)
-            if not part.get("more_body", False):
+            if not message.get("more_body", False):
                 return

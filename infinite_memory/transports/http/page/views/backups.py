@@ -47,8 +47,8 @@ async def make(visit: Visit) -> Response:
     """Write a backup, and read it back."""
 
     async def run(progress: Progress) -> str:
-        made = await visit.queries.run("backup_memory", {}, progress)
-        return f"{made['backup_file']} is written and read back: {format_count(made['counts'].get('memories', 0), 'memory')}."
+        backup = await visit.queries.run("backup_memory", {}, progress)
+        return f"{backup['backup_file']} is written and read back: {format_count(backup['counts'].get('memories', 0), 'memory')}."
 
     return visit.go(work.begin(visit.session, visit.app.finishing, "Making a backup", LIST, run))
 
@@ -72,8 +72,8 @@ async def show_restore(visit: Visit) -> Response:
     previews: list[Json] = []
     for mode, title in MODES.items():
         try:
-            told = await visit.queries.run("restore_backup", {"file": file, "mode": mode, "dry_run": True})
-            previews.append({"mode": mode, "title": title, "told": told, "fault": None})
+            plan = await visit.queries.run("restore_backup", {"file": file, "mode": mode, "dry_run": True})
+            previews.append({"mode": mode, "title": title, "told": plan, "fault": None})
         except InfiniteMemoryError as exc:
             previews.append({"mode": mode, "title": title, "told": None, "fault": str(exc)})
     return visit.render("restore.html", file=file, previews=previews)

@@ -22,8 +22,8 @@ SOON_S = 1.0  # a scan that is done by then shows no progress first
 
 async def show_duplicates(visit: Visit) -> Response:
     """Show a page of the groups that the last scan found, if they still exist."""
-    found = visit.session.duplicates
-    kind, every = found if found is not None else ("deduplicate", [])
+    duplicates = visit.session.duplicates
+    kind, every = duplicates if duplicates is not None else ("deduplicate", [])
     offset = _get_offset(visit, len(every))
     groups = [
         {"number": number, "memories": group, "hidden": max(0, len(ids) - MAX_SHOWN)}
@@ -31,7 +31,7 @@ async def show_duplicates(visit: Visit) -> Response:
         if len(group := await visit.queries.read_all(ids[:MAX_SHOWN])) > 1
     ]
     return visit.render(
-        "duplicates.html", groups=groups, kinds=KINDS, kind=kind, looked=found is not None, total=len(every), offset=offset,
+        "duplicates.html", groups=groups, kinds=KINDS, kind=kind, looked=duplicates is not None, total=len(every), offset=offset,
         last=min(offset + GROUPS, len(every)), before=_address(offset - GROUPS) if offset else None,
         following=_address(offset + GROUPS) if offset + GROUPS < len(every) else None, zone=visit.queries.zone,
     )  # fmt: skip
@@ -42,8 +42,8 @@ page("GET", LIST)(show_duplicates)
 
 def _get_offset(visit: Visit, total: int) -> int:
     """Return the offset of the requested page: a whole page, and not after the last."""
-    given = visit.text("offset")
-    offset = int(given) if given.isdecimal() and given.isascii() and len(given) < 9 else 0
+    text = visit.text("offset")
+    offset = int(text) if text.isdecimal() and text.isascii() and len(text) < 9 else 0
     return min(offset, max(0, total - 1)) // GROUPS * GROUPS
 
 
@@ -75,18 +75,18 @@ async def keep_one(visit: Visit) -> Response:
     Raises:
         InvalidRequestError: it is not said which one stays, or another of them is gone.
     """
-    kept = visit.text("keep")
+    keep_id = visit.text("keep")
     named = [line for line in visit.form.get("memory_id", "").split("\n") if line]
-    if kept not in named or len(named) < 2:
+    if keep_id not in named or len(named) < 2:
         raise InvalidRequestError("keep", "choose the one that stays")
     group = await visit.queries.read_all(named)
     if len(group) < len(named):
         raise InvalidRequestError("keep", "one of them is gone meanwhile; look again")
-    one = next(memory for memory in group if memory["memory_id"] == kept)
-    tags = list(dict.fromkeys([*one["tags"], *(tag for memory in group for tag in memory["tags"])]))
-    if visit.text("merge") == "yes" and tags != list(one["tags"]):
-        await visit.queries.run("update_memory", {"memory_id": kept, "tags": tags})
-    others = [memory_id for memory_id in named if memory_id != kept]
+    survivor = next(memory for memory in group if memory["memory_id"] == keep_id)
+    tags = list(dict.fromkeys([*survivor["tags"], *(tag for memory in group for tag in memory["tags"])]))
+    if visit.text("merge") == "yes" and tags != list(survivor["tags"]):
+        await visit.queries.run("update_memory", {"memory_id": keep_id, "tags": tags})
+    others = [memory_id for memory_id in named if memory_id != keep_id]
     for memory_id in others:
         await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}})
     visit.session.offer_undo(Undo(format_count(len(others), "memory"), memory_ids=tuple(others)))
@@ -98,5 +98,8 @@ def _remove_from_groups(session: Session, gone: set[str]) -> None:
     """Remove memories from the groups that are shown, and groups with one memory left."""
     if session.duplicates is not None:
         kind, groups = session.duplicates
-        rest = ([one for one in group if one not in gone] if not gone.isdisjoint(group) else group for group in groups)
+        rest = (
+            [memory_id for memory_id in group if memory_id not in gone] if not gone.isdisjoint(group) else group
+            for group in groups
+        )
         session.duplicates = kind, [group for group in rest if len(group) > 1]

@@ -50,23 +50,23 @@ async def forget(visit: Visit) -> Response:
 async def show_forget_many(visit: Visit) -> Response:
     """Show which memories a tag, a scope or words would forget."""
     target = {name: visit.text(name) for name in ("tag", "scope", "query") if visit.text(name)}
-    found: Json | None = None
+    preview: Json | None = None
     if visit.problem is None and target and set(target) != {"scope"}:
         try:
-            wanted = {"target": target, "dry_run": True}
-            found = await visit.queries.run("delete_memory", wanted, most_texts=SHOWN)
+            request = {"target": target, "dry_run": True}
+            preview = await visit.queries.run("delete_memory", request, most_texts=SHOWN)
         except InfiniteMemoryError as exc:
             visit.problem = exc
     if set(target) == {"scope"}:
         visit.problem = InvalidRequestError("scope", "names a whole scope: give a tag or words too, or use Scopes")
     scopes = await visit.queries.scope_names()
     newest: list[Json] = []
-    if found is None:  # no tag is chosen yet
+    if preview is None:  # no tag is chosen yet
         newest = (await visit.queries.run("list_memories", {"scope": "ALL", "limit": NEWEST}))["results"]
     tags = dict.fromkeys(tag for memory in newest for tag in memory["tags"])
     asked = {"tag": "", "scope": "", "query": ""} | target
     return visit.render(
-        "forget_many.html", scopes=scopes, tags=tags, asked=asked, found=found, status=200 if not visit.form else None
+        "forget_many.html", scopes=scopes, tags=tags, asked=asked, found=preview, status=200 if not visit.form else None
     )
 
 
@@ -144,10 +144,10 @@ async def show_forgotten(visit: Visit) -> Response:
     """List forgotten memories, latest first, whoever forgot them."""
     cursor = {"cursor": visit.text("cursor")} if visit.text("cursor") else {}
     listed = await visit.queries.run("list_memories", {"scope": "ALL", "forgotten": True, "limit": STEP} | cursor)
-    more = listed["next_cursor"]
+    next_cursor = listed["next_cursor"]
     return visit.render(
         "forgotten.html", rows=listed["results"], total=listed["total"], zone=visit.queries.zone,
-        more=more and f"{FORGOTTEN}?cursor={more}",
+        more=next_cursor and f"{FORGOTTEN}?cursor={next_cursor}",
     )  # fmt: skip
 
 
@@ -166,5 +166,5 @@ async def bring_back(visit: Visit) -> Response:
         raise InvalidRequestError("", "Nothing is ticked.")
     for memory_id in named:
         await visit.queries.run("restore_memory", {"memory_id": memory_id})
-    back = FORGOTTEN if len(named) > 1 else address(named[0])
-    return visit.go(back, f"Brought back: {format_count(len(named), 'memory')}.")
+    destination = FORGOTTEN if len(named) > 1 else address(named[0])
+    return visit.go(destination, f"Brought back: {format_count(len(named), 'memory')}.")

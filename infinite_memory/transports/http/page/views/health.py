@@ -120,8 +120,8 @@ def _check_home(home: Path) -> list[Json]:
 
 def list_settings(visit: Visit) -> list[Json]:
     """Return every setting with its origin; secrets are hidden."""
-    config, known = visit.app.services.config, known_settings()
+    config, by_name = visit.app.services.config, known_settings()
     return [
-        {"name": name, "value": known[name].display(value), "set_by": config.origins.get(name, "default"), "about": known[name].about}
+        {"name": name, "value": by_name[name].display(value), "set_by": config.origins.get(name, "default"), "about": by_name[name].about}
         for name, value in config.values()
     ]  # fmt: skip

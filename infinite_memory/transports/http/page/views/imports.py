@@ -32,7 +32,7 @@ async def show_import(visit: Visit) -> Response:
             visit.problem = exc
     return visit.render(
         "import.html", file=file, file_name=file.rpartition("/")[2], preview=preview,
-        scopes=await visit.queries.scope_names(), format_names=[one.name for one in FORMATS],
+        scopes=await visit.queries.scope_names(), format_names=[form.name for form in FORMATS],
         asked={"scope": visit.text("scope"), "format": visit.text("format")}, status=None if visit.form else 200,
     )  # fmt: skip
 

@@ -280,6 +280,6 @@ def _split_lines(text: str) -> list[str]:
 def _count_equal(before: Sequence[str], after: Sequence[str]) -> int:
     """Return the length of the common prefix."""
     return next(
-        (at for at, (old, new) in enumerate(zip(before, after, strict=False)) if old != new),
+        (index for index, (old, new) in enumerate(zip(before, after, strict=False)) if old != new),
         min(len(before), len(after)),
     )

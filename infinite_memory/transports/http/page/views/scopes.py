@@ -40,8 +40,8 @@ page("GET", LIST, whose=Whose.ANY)(show_scopes)
 async def create(visit: Visit) -> Response:
     """Make a scope."""
     fields = {"scope_name": visit.text("scope_name"), "description": visit.text("description")}
-    made = await visit.queries.run("create_memory_scope", fields)
-    return visit.go(LIST, f"The scope {made['scope_name']} is there.")
+    scope = await visit.queries.run("create_memory_scope", fields)
+    return visit.go(LIST, f"The scope {scope['scope_name']} is there.")
 
 
 async def show_scope(visit: Visit) -> Response:
@@ -51,7 +51,7 @@ async def show_scope(visit: Visit) -> Response:
     row = next((row for row in rows if row["scope_name"] == name), None)
     if row is None:
         raise InvalidRequestError("", "there is no such scope")
-    into, others = visit.text("into"), [one["scope_name"] for one in rows if one is not row and not one["archived"]]
+    into, others = visit.text("into"), [item["scope_name"] for item in rows if item is not row and not item["archived"]]
     merging, moving = None, []
     if visit.problem is None and into:
         try:

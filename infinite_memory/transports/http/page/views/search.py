@@ -84,14 +84,14 @@ async def show_why(visit: Visit) -> Response:
         try:
             reply = await visit.queries.run("retrieve_memory", request | {"explain_id": visit.text("id")})
             explained = reply["explained"]
-            above = [one for one in reply["results"] if one["memory_id"] in explained.get("above", ())]
+            above = [hit for hit in reply["results"] if hit["memory_id"] in explained.get("above", ())]
         except InfiniteMemoryError as exc:
             problem = exc
     elif visit.text("which") and visit.text("q"):
-        wanted = {"query": visit.text("which"), "filter": {"scope": "ALL"}, "top_k": CANDIDATES}
+        recall_request = {"query": visit.text("which"), "filter": {"scope": "ALL"}, "top_k": CANDIDATES}
         candidates = [
-            one | {"address": _address(visit, "/page/why", {"id": one["memory_id"], "which": ""})}
-            for one in (await visit.queries.run("retrieve_memory", wanted))["results"]
+            hit | {"address": _address(visit, "/page/why", {"id": hit["memory_id"], "which": ""})}
+            for hit in (await visit.queries.run("retrieve_memory", recall_request))["results"]
         ]
     visit.problem = problem
     parts = to_parts(explained["explain"]) if explained and "explain" in explained else None
@@ -105,33 +105,33 @@ async def show_why(visit: Visit) -> Response:
 async def find(visit: Visit) -> Json:
     """Return the results of a form, or its error, for a template."""
     visit.session.searched = _address(visit, "/", {})
-    found: Json = {"results": [], "note": None, "time_frame": None, "scopes_searched": [], "total": None, "more": None,
+    listing: Json = {"results": [], "note": None, "time_frame": None, "scopes_searched": [], "total": None, "more": None,
                    "timed": None, "other_year": None, "narrowed": _name_filter(visit)}  # fmt: skip
     try:
         if visit.text("q"):
-            found |= await _recall(visit)
+            listing |= await _recall(visit)
         else:
-            found |= await _list(visit)
-        if not found["results"]:
-            found["other_year"] = await _find_other_year(visit, visit.text("time"), found["time_frame"], (1, -1))
+            listing |= await _list(visit)
+        if not listing["results"]:
+            listing["other_year"] = await _find_other_year(visit, visit.text("time"), listing["time_frame"], (1, -1))
     except InfiniteMemoryError as exc:
         visit.problem = exc
-    return found
+    return listing
 
 
 async def _recall(visit: Visit) -> Json:
-    wanted = _count(visit)
-    request = _request(visit) | {"query": visit.text("q"), "top_k": wanted, "explain": True, "max_chars": MAX_CHARS}
+    limit = _count(visit)
+    request = _request(visit) | {"query": visit.text("q"), "top_k": limit, "explain": True, "max_chars": MAX_CHARS}
     reply, timed = await asyncio.gather(
         visit.queries.run("retrieve_memory", request, counts_use=visit.text("sent") == "yes"), _find_time(visit)
     )
     results = [_with_parts(result) for result in reply["results"]]
-    more = (
-        _address(visit, "/", {"n": str(min(wanted + STEP, MAX_RESULTS))})
-        if len(results) == wanted < MAX_RESULTS
+    more_address = (
+        _address(visit, "/", {"n": str(min(limit + STEP, MAX_RESULTS))})
+        if len(results) == limit < MAX_RESULTS
         else None
     )
-    return _common(reply) | {"results": results, "more": more, "timed": timed}
+    return _common(reply) | {"results": results, "more": more_address, "timed": timed}
 
 
 async def _find_time(visit: Visit) -> Json | None:
@@ -140,17 +140,19 @@ async def _find_time(visit: Visit) -> Json | None:
     Memories of that time are counted, and the same days of another year are offered if those may be meant: "last
     March" said in November is in this year for some people and in the last for others.
     """
-    if visit.text("time") or (found := await visit.queries.find_time_words(visit.text("q"))) is None:
+    if visit.text("time") or (expression := await visit.queries.find_time_words(visit.text("q"))) is None:
         return None
-    count = await _count_at(visit, found.words)
+    count = await _count_at(visit, expression.words)
     frame = {
-        "from": found.span.start and found.span.start.isoformat(),
-        "to": found.span.end and found.span.end.isoformat(),
+        "from": expression.span.start and expression.span.start.isoformat(),
+        "to": expression.span.end and expression.span.end.isoformat(),
     }
-    other = await _find_other_year(visit, found.words, frame, (1,) if count else (1, -1), {"q": found.rest})
+    other_year = await _find_other_year(
+        visit, expression.words, frame, (1,) if count else (1, -1), {"q": expression.rest}
+    )
     return {
-        "words": found.words, "days": _name_days(found.span, visit.queries.zone), "count": count, "other_year": other,
-        "address": _address(visit, "/", {"time": found.words, "q": found.rest}),
+        "words": expression.words, "days": _name_days(expression.span, visit.queries.zone), "count": count, "other_year": other_year,
+        "address": _address(visit, "/", {"time": expression.words, "q": expression.rest}),
     }  # fmt: skip
 
 
@@ -194,9 +196,9 @@ async def _list(visit: Visit) -> Json:
         request["cursor"] = visit.text("cursor")
     reply = await visit.queries.run("list_memories", request)
     cursor = reply["next_cursor"]
-    more = _address(visit, "/", {"cursor": cursor}) if cursor else None
-    results = [one | {"segments": [(one["text"], False)], "parts": None} for one in reply["results"]]
-    return _common(reply) | {"results": results, "total": reply["total"], "more": more}
+    more_address = _address(visit, "/", {"cursor": cursor}) if cursor else None
+    results = [result | {"segments": [(result["text"], False)], "parts": None} for result in reply["results"]]
+    return _common(reply) | {"results": results, "total": reply["total"], "more": more_address}
 
 
 def _common(reply: Json) -> Json:
@@ -236,8 +238,8 @@ def _asked(visit: Visit) -> Json:
 
 
 def _count(visit: Visit) -> int:
-    given = visit.text("n")
-    return min(MAX_RESULTS, max(STEP, int(given))) if given.isdecimal() and len(given) < 5 else STEP
+    text = visit.text("n")
+    return min(MAX_RESULTS, max(STEP, int(text))) if text.isdecimal() and len(text) < 5 else STEP
 
 
 def _address(visit: Visit, path: str, changes: Json) -> str:
@@ -273,9 +275,9 @@ def mark(text: str, excerpt: str, words: Iterable[str]) -> list[Segment]:
         pattern = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(named, key=len, reverse=True))})(?!\w)", re.IGNORECASE)
         segments: list[Segment] = []
         end = 0
-        for found in pattern.finditer(text):
-            segments += [(text[end : found.start()], False), (found[0], True)]
-            end = found.end()
+        for match in pattern.finditer(text):
+            segments += [(text[end : match.start()], False), (match[0], True)]
+            end = match.end()
         if end:
             return [segment for segment in [*segments, (text[end:], False)] if segment[0]]
     start = text.find(excerpt) if excerpt and excerpt != text else -1

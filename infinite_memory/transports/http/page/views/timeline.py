@@ -57,9 +57,9 @@ async def show_timeline(visit: Visit) -> Response:
         edges.append(_instant(_after(periods[-1], named), visit.queries.zone))
         bars = _bars(visit, periods, await visit.queries.count_by_time(scope or None, edges), scope)
     threads = _to_threads(listed["results"]) if listed else []
-    more = _address(named, scope, listed["next_cursor"]) if listed and listed["next_cursor"] else None
+    more_address = _address(named, scope, listed["next_cursor"]) if listed and listed["next_cursor"] else None
     return visit.render(
-        "timeline.html", bars=bars, threads=threads, more=more, scopes=scopes, scope=scope, at=named, width=WIDTH,
+        "timeline.html", bars=bars, threads=threads, more=more_address, scopes=scopes, scope=scope, at=named, width=WIDTH,
         base=HEADROOM + HEIGHT, height=HEADROOM + HEIGHT + LABELS, total=sum(bar["count"] for bar in bars), listed=listed,
         trail=_trail(named, scope), beside=[_name_shifted(named, span, way, scope) for way in (-1, 1)] if span else [],
     )  # fmt: skip
@@ -192,10 +192,10 @@ def _trail(named: str, scope: str) -> list[tuple[str, str]]:
 def _to_threads(results: Sequence[Json]) -> list[list[Json]]:
     """Group consecutive memories of one conversation."""
     threads: list[list[Json]] = [[result] for result in results[:1]]
-    for before, one in pairwise(results):
-        talk = one.get("conversation_id")
-        if talk is not None and talk == before.get("conversation_id") and one["scope"] == before["scope"]:
-            threads[-1].append(one)
+    for before, current in pairwise(results):
+        talk = current.get("conversation_id")
+        if talk is not None and talk == before.get("conversation_id") and current["scope"] == before["scope"]:
+            threads[-1].append(current)
         else:
-            threads.append([one])
+            threads.append([current])
     return threads

@@ -44,10 +44,10 @@ async def make(visit: Visit) -> Response:
         fields["users"] = users
     if visit.text("expires"):
         fields["expires"] = visit.text("expires")
-    made = await visit.queries.manage_tokens("create", fields)
-    visit.session.secret_once = made["token"]
+    token = await visit.queries.manage_tokens("create", fields)
+    visit.session.secret_once = token["token"]
     visit.app.tokens_changed()
-    return visit.go(LIST, f"The token {made['name']} is made.")
+    return visit.go(LIST, f"The token {token['name']} is made.")
 
 
 @page("POST", "/page/tokens/rotate", again=show_tokens)
