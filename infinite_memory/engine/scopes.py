@@ -225,8 +225,5 @@ class Scopes:
         hidden = list(deleted.items())
         count = 0
         for start in range(0, len(hidden), PAGE):
-            restored = await self._store.undelete(dict(hidden[start : start + PAGE]))
-            memories = await self._store.fetch(dict.fromkeys(restored, scope.scope_id), vectors=True)
-            await self._index.on_written(list(memories.values()))
-            count += len(memories)
+            count += len(await self._index.undelete(dict(hidden[start : start + PAGE])))
         return scope, count

@@ -233,6 +233,17 @@ class IndexSync:
         """Remove memories that this process deletes inside the block; see `IndexWriter.removing`."""
         return self._writer.removing(located)
 
+    async def undelete(self, located: Located) -> list[MemoryRecord]:
+        """Restore soft-deleted memories in the store and index them; return those that are live now.
+
+        Raises:
+            StoreError: the store cannot be reached.
+        """
+        restored = await self._store.undelete(located)
+        memories = await self._store.fetch({memory_id: located[memory_id] for memory_id in restored}, vectors=True)
+        await self.on_written(list(memories.values()))  # the change feed may have removed them
+        return list(memories.values())
+
     async def scope_merged(self, source: ScopeId, target: ScopeId) -> None:
         """Move the memories of a scope to another; see `IndexWriter.scope_merged`."""
         await self._writer.scope_merged(source, target)

@@ -182,9 +182,7 @@ class Tidier:
             into = merged_into.memory_id if merged_into is not None else None
             hidden = await self._store.soft_delete(located, now, pruned=pruned, merged_into=into, read=read)
             if merged_into is not None and hidden and not await self._is_unchanged(merged_into):
-                restored = await self._store.undelete({memory_id: located[memory_id] for memory_id in hidden})
-                again = await self._store.fetch({memory_id: located[memory_id] for memory_id in restored}, vectors=True)
-                await self._index.on_written(list(again.values()))  # the feed may have removed them already
+                await self._index.undelete({memory_id: located[memory_id] for memory_id in hidden})
                 hidden = []
             spared.update(located.keys() - set(hidden))
         return [by_id[memory_id] for memory_id in hidden]
