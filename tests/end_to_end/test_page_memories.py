@@ -318,6 +318,35 @@ def test_a_memory_of_last_march_is_found_by_words_of_time(page: Page, person: Wi
     expect(results.get_by_text("there is no time in")).to_be_visible()
 
 
+TYPE_AT_ONCE = """() => new MutationObserver((changes, observer) => {
+    observer.disconnect();
+    const field = document.getElementById("time");
+    field.focus();
+    field.value = "no time at all";
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+}).observe(document.body, { childList: true })"""
+
+
+def test_what_is_typed_as_soon_as_a_view_is_there_is_asked_for(page: Page, person: Window, store: Store) -> None:
+    store("The kayak has a red hull", tags=["lake"])
+    results = page.locator("#results")
+    person.open("/")
+    page.evaluate(TYPE_AT_ONCE)
+    results.get_by_role("link", name="lake").first.click()
+    expect(results.get_by_text("there is no time in")).to_be_visible()
+    expect(page.get_by_label("Time in words")).to_be_focused()
+
+
+def test_what_is_typed_before_the_scripts_are_loaded_is_asked_for(page: Page, person: Window, store: Store) -> None:
+    store("The rowan has red berries")
+    late_script = "**/htmx.min.js*"
+    page.route(late_script, lambda route: (page.wait_for_timeout(1000), route.continue_()))
+    page.goto(person.url, wait_until="commit")
+    page.get_by_label("What do you look for?").fill("rowan")
+    expect(page.locator("#results").get_by_role("meter").first).to_be_visible()  # only a question has confidences
+    page.unroute(late_script)
+
+
 def test_why_tells_what_kept_a_memory_out(page: Page, person: Window, store: Store) -> None:
     memory_id = store("The ferry leaves at noon", tags=["travel"])
     person.open(f"/page/why?q=ferry&id={memory_id}&tags=kitchen")

@@ -123,6 +123,18 @@
     if (filters && window.matchMedia("(max-width: 36rem)").matches) filters.open = false;
   };
 
+  // What is typed before the scripts are loaded is asked for as soon as they are. (A view that replaces another one listens at once:
+  // htmx settles it without a delay, so no key falls between and the focus is not moved from a field that somebody entered.)
+  const isTyped = (field) => field.options
+    ? [...field.options].some((option, at) => option.selected !== (field.querySelector("option[selected]") ? option.defaultSelected : at === 0))
+    : field.value !== field.defaultValue;
+  const catchUp = () => {
+    for (const form of document.querySelectorAll("form[hx-get]")) {
+      if ([...form.querySelectorAll("input, select")].some(isTyped)) window.htmx.trigger(form, "submit");
+    }
+  };
+  window.addEventListener("load", catchUp);
+
   // A new view: reading begins at its heading, at what is wrong or at what was asked for; typing in the field that is there for it.
   document.addEventListener("htmx:afterSettle", (event) => {
     if (!event.detail.boosted) return;
