@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import keyword
 import math
 import tomllib
@@ -115,11 +116,12 @@ class KnownSetting:
         return f"{PREFIX}{self.section.upper()}__{self.name.upper()}"
 
 
-def known_settings() -> dict[str, KnownSetting]:
+@functools.cache
+def known_settings() -> Mapping[str, KnownSetting]:
     """Return every setting, by its name ``section.name``."""
     sections = typing.get_type_hints(Config).items()
     settings = [setting for name, kind in sections for setting in _settings_in(name.rstrip("_"), kind)]
-    return {f"{setting.section}.{setting.name}": setting for setting in settings}
+    return types.MappingProxyType({f"{setting.section}.{setting.name}": setting for setting in settings})
 
 
 def _settings_in(section: str, kind: Any) -> Iterator[KnownSetting]:
