@@ -113,6 +113,7 @@ def ask(
     *,
     any_path: bool = False,
     expected_revision: int | None = None,
+    only_archived: bool = False,
 ) -> Json:
     """Send one request of the native contract to the home's daemon, which is started if necessary, and return the reply.
 
@@ -120,6 +121,7 @@ def ask(
         progress: Called with the number done and the total (0: unknown).
         any_path: Whether the request may name any path: only for paths typed by the user, never for requests from elsewhere.
         expected_revision: The change is refused if the memory has another revision.
+        only_archived: Restoring a scope is refused if it is not archived.
 
     Raises:
         DaemonError: the daemon could not be reached, or stopped before it answered.
@@ -128,6 +130,7 @@ def ask(
     from infinite_memory.daemon.handshake import greet
 
     extra: Json = ({"progress": True} if progress is not None else {}) | ({"any_path": True} if any_path else {})
+    extra |= {"only_archived": True} if only_archived else {}
     extra |= {} if expected_revision is None else {"expected_revision": expected_revision}
     link, answer = greet(find_home(os.environ).path, build_greeting(options) | extra)
     report_notes(answer)

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 UNCONFIRMED = 2
 MAX_SHOWN = 20  # memories in the preview before the confirmation
 PAGE = 1000  # maximum page size of a listing
-NOT_ARCHIVED = "this scope is not archived any more; nothing was changed"
+FINAL = {"NOT_FOUND", "INVALID_REQUEST"}  # a retry of the undo would fail again: gone, or not archived any more
 
 
 class _RefusedError(Exception):
@@ -218,26 +218,14 @@ def undo(options: argparse.Namespace) -> int:
             "no forget, move or edit of this terminal is left to undo; infinite-memory undo ID brings back one of these"
         )
         return 1 if options.json else _list_forgotten(options) or 1
-    if "scope" in entry and options.in_scope is None and _is_open(options, entry["scope"]):
-        journal.remove(entry)
-        failure = {
-            "status": "ERROR",
-            "error": f"{in_one_line(entry['scope'])!r}: {NOT_ARCHIVED}",
-            "error_code": "INVALID_REQUEST",
-        }
-        if options.json:
-            print(json.dumps({"restored": [], "failed": [failure]}, ensure_ascii=False))
-        else:
-            tables.note(failure["error"])
-        return 1
-    named = (
-        [{"scope": entry["scope"]}]
-        if "scope" in entry
-        else [{"memory_id": memory_id} for memory_id in entry["memory_ids"]]
-    )
-    replies = list(daemon_requests.ask_each(options, [{"action": "restore_memory"} | target for target in named]))
+    if "scope" in entry:
+        request = {"action": "restore_memory", "scope": entry["scope"]}
+        replies = [daemon_requests.ask(options, request, only_archived=options.in_scope is None)]
+    else:
+        requests = [{"action": "restore_memory", "memory_id": memory_id} for memory_id in entry["memory_ids"]]
+        replies = list(daemon_requests.ask_each(options, requests))
     failed = [reply for reply in replies if reply["status"] != "OK"]
-    if all(reply.get("error_code") == "NOT_FOUND" for reply in failed):  # otherwise it can be retried
+    if all(reply.get("error_code") in FINAL for reply in failed):  # otherwise it can be retried
         journal.remove(entry)
     restored = [reply for reply in replies if reply["status"] == "OK"]
     if options.json:
@@ -245,6 +233,8 @@ def undo(options: argparse.Namespace) -> int:
         return 1 if failed else 0
     for reply in failed:
         tables.note(reply["error"])
+    if not restored:
+        return 1
     memories = [reply["memory"] for reply in restored if "memory" in reply]
     tables.print_memories(memories)
     count = sum(reply["outcome"] == "restored" for reply in restored if "memory" in reply)
@@ -254,12 +244,6 @@ def undo(options: argparse.Namespace) -> int:
     scope = f" of the scope {in_one_line(entry['scope'])!r}" if "scope" in entry else ""
     tables.note(f"{format_count(count, 'memory')}{scope} brought back")
     return 1 if failed else 0
-
-
-def _is_open(options: argparse.Namespace, scope: str) -> bool:
-    """Return whether a scope is not archived, so that to restore it would bring back what was forgotten in it since."""
-    reply = daemon_requests.ask(options, {"action": "list_memory_scopes"})
-    return reply["status"] == "OK" and any(row["scope_name"].casefold() == scope.casefold() for row in reply["scopes"])
 
 
 def _list_forgotten(options: argparse.Namespace) -> int:

@@ -55,6 +55,9 @@ class ClientSession:
     expected_revision: int | None = None
     """A change is rejected if the memory has another revision; set by front ends, not by requests."""
 
+    only_archived: bool = False
+    """A scope is restored only if it is archived; set by the undo of archiving, not by requests."""
+
     async def activate(self, scope: str) -> None:
         """Make *scope* the active one, also for a later daemon."""
         self.active_scope = scope

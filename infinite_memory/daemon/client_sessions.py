@@ -188,6 +188,7 @@ class ClientSessions:
         session.reads_any_path = greeting.get("any_path") is True
         revision = greeting.get("expected_revision")
         session.expected_revision = revision if type(revision) is int else None
+        session.only_archived = greeting.get("only_archived") is True
         ignored = self._ignored(requested)
         notes = [
             *session.ignored,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.agreement import Agreement
-from infinite_memory.errors import InvalidRequestError, ScopeNotFoundError, check_printable
+from infinite_memory.errors import InvalidRequestError, ScopeNotFoundError, check_printable, truncated_repr
 from infinite_memory.index.base import call
 from infinite_memory.index.sync import IndexSync
 from infinite_memory.models import Filter, Scope, ScopeId
@@ -197,19 +198,25 @@ class Scopes:
         live = await call(sidecar, lambda: sidecar.count(inside))
         return live + await self._store.count_deleted([scope.scope_id])
 
-    async def restore(self, name: str, hidden_at: dt.datetime | None = None) -> tuple[Scope, int]:
+    async def restore(
+        self, name: str, hidden_at: dt.datetime | None = None, *, only_archived: bool = False
+    ) -> tuple[Scope, int]:
         """Unarchive a scope with its memories, or restore the soft-forgotten memories of one that is not archived (Global never is).
 
-        With *hidden_at* only those forgotten at that instant (`ForgetResult`) are restored.
+        With *hidden_at* only those forgotten at that instant (`ForgetResult`) are restored. *only_archived* is for the undo of
+        archiving: what was forgotten in the scope after somebody else had unarchived it must not come back.
 
         Returns:
             The scope, and the number of memories that are visible again.
 
         Raises:
             ScopeNotFoundError: there is no scope with that name.
+            InvalidRequestError: *only_archived*, and the scope is not archived.
         """
         self._access.visibility.check_everything()
         sidecar = await self._index.sidecar()
+        if only_archived:  # another process may have unarchived it
+            await self._scopes.refresh()
         scope = await self._scopes.get(name)
         if scope.archived_at is not None:
             scope = await self._store.set_scope_archived(scope.scope_id, None)
@@ -217,13 +224,35 @@ class Scopes:
             self._index.scopes_changed()
             inside = Filter(scope_ids=frozenset({scope.scope_id}))
             return scope, await call(sidecar, lambda: sidecar.count(inside))
+        if only_archived:
+            raise InvalidRequestError(
+                "", f"the scope {truncated_repr(scope.name)} is not archived any more; nothing was changed"
+            )
+        return scope, (await self._undelete(frozenset({scope.scope_id}), hidden_at)).total()
+
+    async def restore_hidden_at(self, hidden_at: dt.datetime) -> tuple[int, list[Scope]]:
+        """Restore the memories of all scopes that were soft-forgotten at an instant (`ForgetResult`).
+
+        Returns:
+            Their number, and the archived scopes of some of them: those are not seen until their scope is unarchived.
+        """
+        self._access.visibility.check_everything()
+        await self._index.sidecar()
+        await self._scopes.refresh()
+        restored = await self._undelete(None, hidden_at)
+        scopes = await self.find_by_ids(list(restored))
+        return restored.total(), [scope for scope in scopes if scope.archived_at is not None]
+
+    async def _undelete(self, scope_ids: frozenset[ScopeId] | None, hidden_at: dt.datetime | None) -> Counter[ScopeId]:
+        """Restore the soft-forgotten memories of some scopes, or of all; returns the number in each."""
         after = None if hidden_at is None else hidden_at + dt.timedelta(milliseconds=1)
-        deleted = await self._store.deleted_ids({scope.scope_id}, after)
+        deleted = await self._store.deleted_ids(scope_ids, after)
         if hidden_at is not None:
-            earlier = await self._store.deleted_ids({scope.scope_id}, hidden_at)
+            earlier = await self._store.deleted_ids(scope_ids, hidden_at)
             deleted = {memory_id: scope_id for memory_id, scope_id in deleted.items() if memory_id not in earlier}
         hidden = list(deleted.items())
-        count = 0
+        restored: Counter[ScopeId] = Counter()
         for start in range(0, len(hidden), PAGE):
-            count += len(await self._index.undelete(dict(hidden[start : start + PAGE])))
-        return scope, count
+            memories = await self._index.undelete(dict(hidden[start : start + PAGE]))
+            restored.update(memory.scope_id for memory in memories)
+        return restored

@@ -279,6 +279,30 @@ def test_all_that_has_a_tag_of_hundreds_is_forgotten_at_once_and_undone(
     assert memory.ask("search_by_tag", tag="scraps", scope="ALL")["total"] == 207
 
 
+def test_undo_names_the_scope_that_was_archived_since(page: Page, person: Window, store: Store, memory: Client) -> None:
+    for number in range(206):
+        store(f"Pebble number {number}", scope="Pocket", tags=["pebbles"])
+    person.open("/page/forget?tag=pebbles")
+    page.get_by_role("button", name="Forget 206 memories").click()
+    expect(page.get_by_text("206 memories are forgotten.")).to_be_visible()
+    memory.ask("delete_memory", target={"scope": "Pocket"})
+    page.get_by_role("button", name="Undo").click()
+    told = page.get_by_text("Brought back: 206 memories. The scope Pocket is archived")
+    expect(told).to_contain_text("seen once you bring it back here")
+    page.get_by_role("button", name="Bring back Pocket").click()
+    expect(page.get_by_text("Pocket is back.")).to_be_visible()
+    assert memory.ask("search_by_tag", tag="pebbles", scope="ALL")["total"] == 206
+
+    one = memory.ask("search_by_tag", tag="pebbles", scope="ALL")["results"][0]["memory_id"]
+    person.open(f"/page/memories/{one}/forget")
+    page.get_by_role("button", name="Forget").click()
+    memory.ask("delete_memory", target={"scope": "Pocket"})
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Brought back: 1 memory. The scope Pocket is archived")).to_be_visible()
+    memory.ask("restore_memory", scope="Pocket")
+    assert memory.ask("search_by_tag", tag="pebbles", scope="ALL")["total"] == 206
+
+
 def test_removing_for_good_wants_to_be_sure(page: Page, person: Window, store: Store, memory: Client) -> None:
     memory_id = store("The password of the shed is swordfish")
     person.open(f"/page/memories/{memory_id}/forget")

@@ -162,6 +162,16 @@ def test_what_was_forgotten_comes_back(shared: Installation) -> None:
     assert shared.command("undo", ids[0]).returncode == 1
 
 
+def test_undo_names_a_scope_that_is_gone_and_counts_nothing(shared: Installation) -> None:
+    remember(shared, "the last of its kind", "--scope", "Gone")
+    assert shared.command("forget", "--scope", "Gone", "--yes").returncode == 0
+    shared.call("delete_memory", target={"scope": "Gone"}, forget_mode="hard")
+    done = shared.command("undo")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no scope 'Gone'" in done.stderr
+    assert "brought back" not in done.stderr
+
+
 def test_a_terminal_is_asked_and_shown_a_table(shared: Installation) -> None:
     memory_id = remember(shared, "The ladder is in the shed", "--scope", "Garden", "--tag", "tools")
     code, shown = on_a_terminal(shared, "search", "where is the ladder", "--scope", "Garden")

@@ -139,7 +139,7 @@ async def restore_memory(call: CommandContext) -> Reply:
             for stored_scope in await call.engine.scopes.list_all()
             if stored_scope.archived_at is not None
         }
-        restored, count = await call.engine.scopes.restore(scope)
+        restored, count = await call.engine.scopes.restore(scope, only_archived=call.session.only_archived)
         is_restored = count > 0 or fold(scope) in archived
         reply: Reply = {"scope": restored.name, "outcome": get_outcome(is_restored), "restored_count": count}
         if not is_restored:

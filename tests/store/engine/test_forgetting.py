@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from infinite_memory.engine import forget
-from infinite_memory.engine.types import ScopedFilter
+from infinite_memory.engine.types import ForgetMode, ForgetTarget, ScopedFilter
 from infinite_memory.engine.visibility import ANYBODYS, Visibility
+from infinite_memory.errors import InvalidRequestError, ScopeNotFoundError
 from infinite_memory.models import MemoryId
 from tests.mongo_server import fresh_database, run
 from tests.store.lifecycle.conftest import Open
@@ -210,3 +211,45 @@ def test_what_is_edited_while_many_are_forgotten_is_no_longer_what_was_chosen(
             assert len((await memory.engine.memories.history(MemoryId(edited))).revisions) == 1
 
     run(work(), 20)
+
+
+def test_the_undo_of_archiving_restores_a_scope_only_while_it_is_archived(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            kept, gone = await memory.store("The key hangs left.", "Old"), await memory.store("It is rusty.", "Old")
+            await memory.ok("delete_memory", target={"scope": "Old"})
+            scope, count = await memory.engine.scopes.restore("old", only_archived=True)
+            assert (scope.name, count) == ("Old", 2)
+            await memory.ok("delete_memory", target={"memory_id": gone})
+            with pytest.raises(InvalidRequestError, match="'Old' is not archived any more; nothing was changed"):
+                await memory.engine.scopes.restore("Old", only_archived=True)
+            listed = await memory.ok("list_memories", scope="Old")
+            assert [one["memory_id"] for one in listed["results"]] == [kept]
+            with pytest.raises(ScopeNotFoundError):
+                await memory.engine.scopes.restore("Gone", only_archived=True)
+
+    run(work())
+
+
+def test_what_a_tag_forgot_is_restored_in_scopes_archived_since_and_those_are_named(open_memory: Open) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            before = await memory.store("The old errand.", tags=["errand"])
+            await memory.ok("delete_memory", target={"memory_id": before})
+            here = await memory.store("Buy bread.", tags=["errand"])
+            hidden = await memory.store("Buy tea.", "Old", tags=["errand"])
+            await memory.store("Something else.", "Old")
+            await asyncio.sleep(0.002)  # instants are milliseconds
+            forgotten = await memory.engine.forget.matching(ForgetTarget(tag="errand"), ForgetMode.SOFT)
+            assert forgotten.hidden_at is not None
+            await memory.ok("delete_memory", target={"scope": "Old"})
+            count, archived = await memory.engine.scopes.restore_hidden_at(forgotten.hidden_at)
+            assert (count, [scope.name for scope in archived]) == (2, ["Old"])
+            found = await memory.ok("search_by_tag", tag="errand", scope="ALL")
+            assert [one["memory_id"] for one in found["results"]] == [here]
+            await memory.ok("restore_memory", scope="Old")
+            found = await memory.ok("search_by_tag", tag="errand", scope="ALL")
+            assert {one["memory_id"] for one in found["results"]} == {here, hidden}
+            assert await memory.engine.scopes.restore_hidden_at(forgotten.hidden_at) == (0, [])
+
+    run(work())

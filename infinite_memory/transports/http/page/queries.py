@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -290,10 +290,23 @@ class Queries:
             target = ForgetTarget(tag=tag, scope=scope)
             return await engine.forget.matching(target, ForgetMode.SOFT, agreed=Agreement(most=most))
 
-    async def bring_back(self, hidden_at: dt.datetime) -> int:
-        """Restore all memories that were soft-forgotten at an instant, in any scope, and return their number."""
-        scopes = (await self.engine()).scopes
-        return sum([(await scopes.restore(name, hidden_at))[1] for name in await self.scope_names()])
+    async def bring_back(self, hidden_at: dt.datetime) -> tuple[int, list[str]]:
+        """Restore all memories that were soft-forgotten at an instant, in any scope.
+
+        Returns:
+            Their number, and the names of the archived scopes of some of them: those are not seen yet.
+        """
+        count, archived = await (await self.engine()).scopes.restore_hidden_at(hidden_at)
+        return count, [scope.name for scope in archived]
+
+    async def restore(self, memory_ids: Iterable[str]) -> list[str]:
+        """Restore soft-forgotten memories by id; returns the names of the archived scopes of some of them: those are not seen yet."""
+        homes: dict[str, None] = {}
+        for memory_id in memory_ids:
+            reply = await self.run("restore_memory", {"memory_id": memory_id})
+            homes[reply["memory"]["scope"]] = None
+        scopes = await (await self.engine()).scopes.list_all()
+        return [scope.name for scope in scopes if scope.name in homes and scope.archived_at is not None]
 
     async def move(self, memory_id: str, scope: str) -> Moved:
         """Move a memory to another scope; it keeps its id, history and links.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -15,9 +16,11 @@ from infinite_memory.transports.http.page.views.memory import address, read_memo
 Json = dict[str, Any]
 
 FORGOTTEN = "/page/forgotten"
+SCOPES = "/page/scopes"
 NEWEST = 50  # memories whose tags are offered
 SHOWN = 200  # memories whose texts are shown before they are forgotten
 MAX_DIGITS = 12  # of the number of memories
+SCOPES_SHOWN = 5  # archived scopes named in a message
 STEP = 50  # forgotten memories on one page
 
 
@@ -116,15 +119,13 @@ async def undo(visit: Visit) -> Response:
     try:
         if entry.scope is not None and entry.hidden_at is not None:
             _, count = await (await visit.queries.engine()).scopes.restore(entry.scope, entry.hidden_at)
-            return visit.go("/page/scopes", f"Brought back: {entry.text}, {format_count(count, 'memory')}.")
+            return visit.go(SCOPES, f"Brought back: {entry.text}, {format_count(count, 'memory')}.")
         if entry.scope is not None:
-            if entry.scope in await visit.queries.scope_names():  # what was forgotten in it since would come back
-                raise InvalidRequestError("", "the scope is not archived any more; nothing was changed")
-            await visit.queries.run("restore_memory", {"scope": entry.scope})
-            return visit.go("/page/scopes", f"The scope {entry.scope} is back.")
+            scope, _ = await (await visit.queries.engine()).scopes.restore(entry.scope, only_archived=True)
+            return visit.go(SCOPES, f"The scope {scope.name} is back.")
         if entry.hidden_at is not None:
-            count = await visit.queries.bring_back(entry.hidden_at)
-            return visit.go("/", f"Brought back: {format_count(count, 'memory')}.")
+            count, archived = await visit.queries.bring_back(entry.hidden_at)
+            return _go_restored(visit, "/", format_count(count, "memory"), archived)
         for memory_id in entry.memory_ids:
             if entry.revision is not None:
                 await restore_version(visit, memory_id, str(entry.revision), last=True)
@@ -132,12 +133,12 @@ async def undo(visit: Visit) -> Response:
             if entry.back_to is not None:
                 moved = await visit.queries.move_back(memory_id, entry.back_to)
                 return visit.go(address(memory_id), f"It is in {moved.scope.name} again.")
-            await visit.queries.run("restore_memory", {"memory_id": memory_id})
+        archived = await visit.queries.restore(entry.memory_ids)
     except InfiniteMemoryError:
         visit.session.undo[visit.text("key")] = entry
         raise
     only = entry.memory_ids[0] if len(entry.memory_ids) == 1 else None
-    return visit.go("/" if only is None else address(only), f"Brought back: {entry.text}.")
+    return _go_restored(visit, "/" if only is None else address(only), entry.text, archived)
 
 
 async def show_forgotten(visit: Visit) -> Response:
@@ -164,7 +165,19 @@ async def bring_back(visit: Visit) -> Response:
     named = [line for line in visit.text("shown" if visit.text("all") else "memory_id").split("\n") if line]
     if not named:
         raise InvalidRequestError("", "Nothing is ticked.")
-    for memory_id in named:
-        await visit.queries.run("restore_memory", {"memory_id": memory_id})
+    archived = await visit.queries.restore(named)
     destination = FORGOTTEN if len(named) > 1 else address(named[0])
-    return visit.go(destination, f"Brought back: {format_count(len(named), 'memory')}.")
+    return _go_restored(visit, destination, format_count(len(named), "memory"), archived)
+
+
+def _go_restored(visit: Visit, destination: str, text: str, archived: Sequence[str]) -> Response:
+    """Report what was brought back. If some of it is in archived scopes, and so not seen yet, go where they are brought back."""
+    if not archived:
+        return visit.go(destination, f"Brought back: {text}.")
+    several = len(archived) > 1
+    names = ", ".join(archived[:SCOPES_SHOWN]) + (", …" if len(archived) > SCOPES_SHOWN else "")
+    seen = (
+        f"The scope{'s' if several else ''} {names} {'are' if several else 'is'} archived:"
+        f" what is in {'them' if several else 'it'} is seen once you bring {'them' if several else 'it'} back here."
+    )
+    return visit.go(SCOPES, f"Brought back: {text}. {seen}")
