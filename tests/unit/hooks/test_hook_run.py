@@ -21,6 +21,7 @@ from infinite_memory.hooks import files, run
 from infinite_memory.hooks.events import handle_event, sizes_of
 from infinite_memory.paths import HOME_VARIABLE
 from infinite_memory.paths import find_home as find_home_of_all
+from tests.processes import until
 
 ROOT = Path(__file__).resolve().parents[3]
 PROBE = """\
@@ -29,6 +30,15 @@ before = set(sys.modules)
 from infinite_memory.hooks import run
 import _socket, select
 print(*sorted(set(sys.modules) - before))
+"""
+STARTED_DAEMON = f"""\
+import os, sys
+if sys.orig_argv[-2:] == ["daemon", "start"]:
+    started = os.path.join(os.path.dirname(__file__), "started")
+    with open(started + ".part", "w") as file:
+        file.write(os.environ[{HOME_VARIABLE!r}])
+    os.replace(started + ".part", started)
+    os._exit(0)
 """
 FOLDERS = ["", "/", "/data", "/data/one", "~/one", "one", "/data/../one", "/data/"]
 
@@ -81,12 +91,15 @@ def test_sizes_that_no_hook_sends_are_refused(sizes: object) -> None:
 
 
 def test_without_a_daemon_the_event_is_spooled(tmp_path: Path) -> None:
-    """By the command that `connect` enters. What was read of standard input is not read again."""
-    home = tmp_path / "home"
+    """By the command that `connect` enters. What was read of standard input is not read again, and a daemon is asked for: here one
+    that only says that it was started, for a real one would outlive the test."""
+    home, site = tmp_path / "home", tmp_path / "site"
     home.mkdir(mode=0o700)
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(STARTED_DAEMON)
     (home / "daemon.sock").write_text("no socket")
     event = {"session_id": "one", "cwd": str(tmp_path), "transcript_path": str(tmp_path / "one.jsonl")}
-    environ = os.environ | {"PYTHONPATH": str(ROOT)}
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(site), str(ROOT)])}
     done = subprocess.run(
         [sys.executable, "-P", "-c", HOOK_PROGRAM, "hook", "Stop", "--home", str(home)],
         env=environ, input=json.dumps(event).encode(), capture_output=True, check=True,
@@ -96,6 +109,8 @@ def test_without_a_daemon_the_event_is_spooled(tmp_path: Path) -> None:
     assert (files.read_json(spooled) or {})["session_id"] == "one"
     [told] = files.last_events(home)
     assert told["failure"] is None
+    until((site / "started").exists, "a daemon was asked for")
+    assert (site / "started").read_text() == str(home)
 
 
 class Service:
