@@ -11,6 +11,7 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Any
 
 from infinite_memory.contracts.base import Command
@@ -22,7 +23,7 @@ from infinite_memory.contracts.native.consent import CONFIRM, QUESTIONS, Proposa
 from infinite_memory.contracts.native.contract import NativeContract
 from infinite_memory.contracts.native.output_schemas import result_schema
 from infinite_memory.contracts.native.table import LONG, TABLE, CommandContext
-from infinite_memory.contracts.native.truncation import capped
+from infinite_memory.contracts.native.truncation import as_shorter, capped, count_shown
 from infinite_memory.contracts.session import ClientSession
 from infinite_memory.engine.agreement import Agreement
 from infinite_memory.errors import InvalidRequestError, truncated_repr
@@ -130,11 +131,26 @@ class Tools:
                 return wrap_result(answer.reply)
             agreed = answer
         reply = await self._run(command, arguments, call, agreed)
+        if command.read_only:
+            reply = await self._fit_page(command, arguments, call, reply)
         if warnings:
             reply["warnings"] = [*warnings, *reply.get("warnings", ())]
         for warning in reply.get("warnings", ()):
             await call.log("warning", warning)
         return await check_fields(reply, lambda: wrap_result(reply))
+
+    async def _fit_page(self, command: Command[CommandContext], arguments: Json, call: ToolCall, page: Json) -> Json:
+        """Return a page of a listing, shorter if it is too large for a reply: read again, for its cursor must skip nothing."""
+
+        def count(page: Json) -> int | None:
+            return count_shown(_with_notice(page))
+
+        while (shown := await check_fields(page, partial(count, page))) is not None:
+            shorter = await self._run(command, {**arguments, "limit": shown}, call, None)
+            if "next_cursor" not in shorter:  # the listing failed this time
+                break
+            page = as_shorter(shorter)
+        return page
 
     def _is_confirmed(self, arguments: Json, warnings: list[str]) -> bool:
         checking = ValidationContext(self._session.limits, self._session.zone, warnings, strict=True)
@@ -211,14 +227,16 @@ class Tools:
 
 def wrap_result(reply: Json) -> Json:
     """Return a reply as a tool's result: structured, and the same JSON as text."""
-    if QUOTING & reply.keys() and reply.get("status") == "OK":
-        reply = with_notice(reply)
-    reply, text = capped(reply)
+    reply, text = capped(_with_notice(reply))
     return {
         "content": [{"type": "text", "text": text}],
         "structuredContent": reply,
         "isError": reply.get("status") != "OK",
     }
+
+
+def _with_notice(reply: Json) -> Json:
+    return with_notice(reply) if QUOTING & reply.keys() and reply.get("status") == "OK" else reply
 
 
 class Told:

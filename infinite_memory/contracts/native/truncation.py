@@ -14,12 +14,15 @@ Json = dict[str, Any]
 
 ANSWER_BYTES = 40_000
 MIN_CHARS = 200  # texts are not cut below this; entries are dropped instead
+CUT_TEXTS = "long texts are cut; memory://item/{memory_id} has them whole"
 _CUT = ("text", "excerpt", "content")
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def capped(reply: Json, most: int = ANSWER_BYTES) -> tuple[Json, str]:
     """Truncate *reply* to *most* bytes of JSON: first long texts, then whole entries from the end; a note reports it.
+
+    A page whose entries are dropped loses its ``next_cursor``, which would skip them; `count_shown` tells how many to ask for instead.
 
     Returns:
         The reply, the same object if nothing was truncated; and its JSON.
@@ -29,6 +32,22 @@ def capped(reply: Json, most: int = ANSWER_BYTES) -> tuple[Json, str]:
         return reply, text
     cut = _cut(reply, most)
     return cut, _json(cut)
+
+
+def count_shown(page: Json, most: int = ANSWER_BYTES) -> int | None:
+    """Return how many results of a page of a listing remain when it is truncated; None if all do, or it is not a page."""
+    if "next_cursor" not in page:
+        return None
+    cut, _ = capped(page, most)
+    return None if "next_cursor" in cut else len(cut["results"])
+
+
+def as_shorter(page: Json) -> Json:
+    """Return a page that is shorter than requested, with a note on how the listing goes on."""
+    note = (
+        f"the first {len(page['results'])} of results are shown, for more are too large; next_cursor goes on after them"
+    )
+    return page | {"truncated": True, "truncated_note": note}
 
 
 def measure_size(reply: Json) -> int:
@@ -52,12 +71,14 @@ def _cut(reply: Json, most: int) -> Json:
             high = middle - 1
     cut: Json = _cut_texts(reply, low)
     cut["truncated"] = True
-    cut["truncated_note"] = "long texts are cut; memory://item/{memory_id} has them whole"
+    notes = [reply["truncated_note"]] if "truncated_note" in reply else []
+    cut["truncated_note"] = "; ".join([*notes, CUT_TEXTS])
     while measure_size(cut) > most and (name := _longest_list(cut)) is not None:
         before = len(cut[name])
         cut[name] = cut[name][: before // 2]
         cut["truncated_note"] = f"the first {len(cut[name])} of {name} are shown; ask for fewer, or more narrowly"
-        cut.pop("next_cursor", None)  # it would skip the dropped entries
+        if name == "results":
+            cut.pop("next_cursor", None)  # it would skip the dropped entries
     return cut
 
 

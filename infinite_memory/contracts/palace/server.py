@@ -143,5 +143,10 @@ def _get_text(reply: Json) -> str:
     cut, text = capped(reply)
     if cut is reply:
         return text
-    note = {"truncated_note": "the answer is cut, or a client would refuse it; lower top_k or limit"}
-    return json.dumps(cut | note, ensure_ascii=False)
+    notes = ["the answer is cut, or a client would refuse it; lower top_k or limit"]
+    notes += [
+        f"the first {len(cut[name]):,} of {len(items):,} {name} are shown; ask more narrowly (room, tag, query) for the others"
+        for name, items in reply.items()
+        if isinstance(items, list) and len(cut[name]) < len(items)
+    ]
+    return json.dumps(cut | {"truncated_note": "; ".join(notes)}, ensure_ascii=False)

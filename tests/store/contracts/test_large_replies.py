@@ -32,6 +32,49 @@ def test_a_list_of_large_drawers_is_cut(open_memory: Open, tmp_path: Path) -> No
                 await palace.call_tool("memory_remember", drawer, client)
             told = value_of(await palace.call_tool("memory_list", {"palace": "Castle", "limit": 1000}, client))
             assert "the answer is cut" in told["truncated_note"]
+            assert "are shown" not in told["truncated_note"]  # all of them are, each cut
+            tags = [f"tag {number} ".ljust(90, "x") for number in range(100)]
+            for number in range(COUNT):
+                drawer = {"palace": "Castle", "text": f"drawer {number}", "tags": tags}
+                await palace.call_tool("memory_remember", drawer, client)
+            told = value_of(await palace.call_tool("memory_list", {"palace": "Castle", "limit": 1000}, client))
+            assert f"the first {len(told['drawers'])} of {2 * COUNT} drawers are shown" in told["truncated_note"]
+
+    run(work())
+
+
+def test_a_large_listing_says_how_it_goes_on(open_memory: Open, tmp_path: Path) -> None:
+    """Whichever tool lists: the pages together have every memory once, in order."""
+
+    async def work() -> None:
+        async with open_memory(flags={"embedding.model": str(tmp_path / "none")}) as memory:
+            native, client = server_of(memory, "native"), McpClient()
+            tags = ["pear", *(f"tag {number} ".ljust(90, "x") for number in range(6))]
+            ids = [await memory.store(f"pear {number}", tags=tags) for number in range(120)]
+            forgotten = ids[:60]
+
+            async def list_all(tool: str, fields: dict[str, Any]) -> list[str]:
+                listed: list[str] = []
+                cursor: dict[str, str] = {}
+                while True:
+                    page = value_of(await native.call_tool(tool, fields | {"limit": 1000} | cursor, client))
+                    listed += [one["memory_id"] for one in page["results"]]
+                    if page["next_cursor"] is None:
+                        return listed
+                    assert f"the first {len(page['results'])} of results are shown" in page["truncated_note"]
+                    cursor = {"cursor": page["next_cursor"]}
+
+            everything = {
+                "list_memories": {"scope": "ALL"}, "search_by_tag": {"tag": "pear", "scope": "ALL"},
+                "search_by_scope": {"scope": "ALL"},
+            }  # fmt: skip
+            for tool, fields in everything.items():
+                assert await list_all(tool, fields) == ids[::-1]
+            assert await list_all("recall_memory_by_time", {"time_query": "today"}) == ids
+            for one in forgotten:
+                await memory.ok("delete_memory", target={"memory_id": one})
+            listed = await list_all("list_memories", {"scope": "ALL", "forgotten": True})
+            assert sorted(listed) == sorted(forgotten)
 
     run(work())
 
