@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from infinite_memory.transports.http.page.app import PageApp
 
 CAPACITY = 1000  # changes that wait for a browser; beyond that they become one "many"
-RECHECK_S = 5.0  # how often the session's token is checked again, also while changes keep arriving
+RECHECK_S = 5.0  # how often the session and its token are checked again, also while changes keep arriving
 PAUSE_S = 0.1  # changes within this time are sent together
 
 
 async def stream_changes(app: PageApp, session: Session, queries: Queries, receive: Receive, send: Send) -> None:
-    """Send changes until the browser disconnects, the token is no longer valid, or the daemon stops."""
+    """Send changes until the browser disconnects, the login ends (also in another tab), its token does, or the daemon stops."""
     waiting: asyncio.Queue[Event] = asyncio.Queue(CAPACITY)
 
     def take(event: Event) -> None:
@@ -110,6 +110,8 @@ def _to_news(events: list[Event]) -> dict[str, Any]:
 
 
 async def _is_valid(app: PageApp, session: Session) -> bool:
+    if not app.sessions.is_open(session):
+        return False
     try:
         return await app.gate.is_valid(f"Bearer {session.token}")
     except StoreUnavailableError:  # retried soon

@@ -115,6 +115,11 @@ class PageSessions:
         session.seen_at = self.used_at = now
         return session
 
+    def is_open(self, session: Session) -> bool:
+        """True until a session was closed, replaced or idle for too long; does not count as its use."""
+        is_known = any(other is session for other in self._sessions.values())
+        return is_known and self._clock() - session.seen_at <= IDLE_S
+
     def touch(self) -> None:
         """Record that a page is open."""
         self.used_at = self._clock()
