@@ -71,8 +71,8 @@ The rules by which words of time become a range, and where the tables of phrases
 - Quarters are calendar quarters; terms of four months (cuatrimestre, quadrimestre, Tertial) begin in January, May and September;
   seasons are whole months of the northern year (spring is March to May).
 - A count by its tens is as wide as it says ("十几天前", "há dez e poucos dias": 11 to 19 days ago; "几十天前": 20 to 90).
-- "Ten or so days ago" has a unit more on either side, and "a week or two ago" is both. "Two years and a bit ago" and "just over two years
-  ago" are between three and two years ago, "just under" between two and one, "ten-odd days ago" is 11 to 19.
+- "Ten or so days ago" has a unit more on either side, and "a week or two ago" is both. "Two years and a bit ago", "just over two years
+  ago" and "两年多前" are between three and two years ago, "just under" between two and one, "ten-odd days ago" is 11 to 19.
 - A holiday that is another day in each country or school (a bank holiday, spring break, feriado) is not guessed:
   beside a time `note` names it, alone an error does. "Día de la madre" and "día del padre" are read where
   the zone tells the country.

@@ -9,8 +9,17 @@ from __future__ import annotations
 import datetime as dt
 from fractions import Fraction
 
-from infinite_memory.time_expressions.amounts import MAX_COUNT, Duration, Part, duration, fraction_part, in_units
+from infinite_memory.time_expressions.amounts import (
+    MAX_COUNT,
+    Duration,
+    Part,
+    approximate,
+    duration,
+    fraction_part,
+    in_units,
+)
 from infinite_memory.time_expressions.durations import ago_span, since
+from infinite_memory.time_expressions.lexemes import Lexeme
 from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.parser import Found, Reader
 from infinite_memory.time_expressions.spans import Span
@@ -26,31 +35,62 @@ def some_more_ago(reader: Reader, position: int) -> Found | None:
     index = position + 1 if opened or beside else position
     if opened and not beside and reader.has(index, *_BESIDE):
         beside, index = True, index + 1
-    how = reader.at(index - 1) if beside else None
-    if tens := _counted(reader, index):
-        unit, low, high, after = tens
-        span = _between(reader, in_units(Fraction(low), unit), in_units(Fraction(high), unit))
-    else:
-        read = duration(reader, index)
-        if read is None:
-            return None
-        parts, after = read
-        if reader.has(after, Tag.SOME_MORE) or (reader.language.scriptless and reader.has(after, Tag.JUST_UNDER)):
-            # "2年ちょっと前" ends in its word for ago.
-            how, after = reader.at(after), after + (not reader.has(after, Tag.AGO))
-        if how is None or any(part.vague for part in parts):
-            return None
-        span = _up_to_one_less(reader, parts) if how.has(Tag.JUST_UNDER) else _up_to_one_more(reader, parts)
+    if reader.language.scriptless and approximate(reader, index):
+        return None  # "一百多年前" is as wide as its tens or hundreds
+    read = _between_counts(reader, index) or _beside_length(reader, index, reader.at(index - 1) if beside else None)
+    if read is None:
+        return None
+    span, after = read
     closed = reader.has(after, Tag.AGO)
     return Found(span, after + closed) if span and (opened or closed) else None
+
+
+def _between_counts(reader: Reader, position: int) -> tuple[Span | None, int] | None:
+    """Read "two and a bit years": the span, if there is one, and the position after it."""
+    if not (tens := _counted(reader, position)):
+        return None
+    unit, low, high, after = tens
+    return _between(reader, in_units(Fraction(low), unit), in_units(Fraction(high), unit)), after
+
+
+def _beside_length(reader: Reader, position: int, how: Lexeme | None) -> tuple[Span | None, int] | None:
+    """Read a length with *how* before it, or with words for more or less behind it or inside its unit, as `_between_counts` does."""
+    read = duration(reader, position) or _half_year(reader, position)
+    if read is None:
+        return None
+    parts, after = read
+    if reader.has(after, Tag.SOME_MORE) or (reader.language.scriptless and reader.has(after, Tag.JUST_UNDER)):
+        # "2年ちょっと前" ends in its word for ago.
+        how, after = reader.at(after), after + (not reader.has(after, Tag.AGO))
+    elif _has_more_inside(reader, after - 1):
+        how = reader.at(after - 1)
+    if how is None or any(part.vague for part in parts):
+        return None
+    return (_up_to_one_less if how.has(Tag.JUST_UNDER) else _up_to_one_more)(reader, parts), after
 
 
 def with_more(reader: Reader, read: tuple[Duration, int]) -> tuple[Duration, int]:
     """Return a length plus one of its unit, and the position after it, if "and a bit" follows."""
     parts, after = read
+    if _has_more_inside(reader, after - 1):
+        return [*parts, _one_of(parts)], after
     if not reader.has(after, Tag.SOME_MORE) or reader.has(after, Tag.AGO) or reader.has(after + 1, Tag.AGO):
         return read
     return [*parts, _one_of(parts)], after + 1
+
+
+def _half_year(reader: Reader, position: int) -> tuple[Duration, int] | None:
+    """Read the half year of "半年多前", which has no number."""
+    if not reader.language.scriptless or reader.at(position).get(Tag.UNIT) is not Unit.HALF_YEAR:
+        return None
+    half = fraction_part(Unit.YEAR, Fraction(1, 2))
+    is_counted = reader.has(position - 1, Tag.NUMBER, Tag.SCALE, Tag.VAGUE) or reader.at(position - 1).digits > 0
+    return ([half], position + 1) if half and not is_counted else None
+
+
+def _has_more_inside(reader: Reader, position: int) -> bool:
+    """True for a unit that says itself that there is some more: the "个多月" of "两个多月"."""
+    return reader.has(position, Tag.UNIT) and reader.has(position, Tag.SOME_MORE)
 
 
 def _counted(reader: Reader, position: int) -> tuple[Unit, int, int, int] | None:
