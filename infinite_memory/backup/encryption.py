@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from infinite_memory.errors import BackupError, truncated_repr
+from infinite_memory.platform_files import open_regular
 from infinite_memory.settings import BackupSettings
 
 SALT_BYTES = 16
@@ -146,8 +147,12 @@ _BOM = "\ufeff"
 
 
 def _read_at_most(file: Path, limit: int) -> bytes:
-    """Read a file up to *limit* + 1 bytes: enough to detect a larger one, which may be endless."""
-    with file.open("rb") as opened:
+    """Read a regular file up to *limit* + 1 bytes, enough to detect a larger one; a pipe would block the daemon.
+
+    Raises:
+        OSError: as `open_regular`.
+    """
+    with open_regular(file) as opened:
         return opened.read(limit + 1)
 
 

@@ -26,6 +26,7 @@ from infinite_memory.errors import (
     ModelUnavailableError,
 )
 from infinite_memory.llm.base import ChatMessage
+from infinite_memory.platform_files import read_regular_text
 
 if TYPE_CHECKING:
     import httpx2
@@ -39,6 +40,7 @@ BUSY = frozenset({429, 503, 529})
 NOT_UNDERSTOOD = frozenset({400, 422, 501})
 PAUSE_S = 1.0  # before a retry without ``Retry-After``
 REPLY_BYTES = 4 * 1024 * 1024
+MAX_KEY_FILE_BYTES = 1 << 16
 ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2023-06-01"
 
@@ -208,7 +210,7 @@ def _key(file: Path) -> str:
         ConfigError: it cannot be read, or is empty.
     """
     try:
-        lines = file.read_text("utf-8").splitlines()
+        lines = read_regular_text(file, limit_bytes=MAX_KEY_FILE_BYTES).splitlines()
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"model.key_file {file} cannot be read ({type(exc).__name__})") from None
     if not lines or not lines[0].strip():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -11,15 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from infinite_memory.backup.encryption import find_secret
 from infinite_memory.config import load_config
 from infinite_memory.daemon import ipc
-from infinite_memory.errors import ConfigError
+from infinite_memory.errors import BackupError, ConfigError
 from infinite_memory.hooks.control import PAUSED, read_control
 from infinite_memory.hooks.files import read_json, set_aside
+from infinite_memory.llm.base import ChatMessage, Role
+from infinite_memory.llm.http_clients import of_openai
 from infinite_memory.logging_setup import open_log
 from infinite_memory.paths import Home, unusable
 from infinite_memory.platform_files import make_folder, read_regular_text
-from infinite_memory.settings import LogSettings
+from infinite_memory.settings import BackupSettings, LogSettings
 from infinite_memory.transports.http.owner_token import OwnerToken
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pipes, links and modes are POSIX")
@@ -66,6 +70,27 @@ def test_a_token_that_is_no_file_is_refused_with_the_reason(tmp_path: Path, odd:
     ODD[odd](file)
     with patience(), pytest.raises(ConfigError, match=r"http\.token"):
         OwnerToken(file).read()
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_secret_of_backups_that_is_no_file_is_refused_with_the_reason(tmp_path: Path, odd: str) -> None:
+    file = tmp_path / "secret"
+    ODD[odd](file)
+    with patience():
+        with pytest.raises(BackupError, match=r"backup\.passphrase_file"):
+            find_secret(BackupSettings(passphrase_file=str(file)))
+        if odd != "random bytes":  # which are a good key
+            with pytest.raises(BackupError, match=r"backup\.key_file"):
+                find_secret(BackupSettings(key_file=str(file)))
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_the_key_of_a_model_that_is_no_file_is_refused_with_the_reason(tmp_path: Path, odd: str) -> None:
+    file = tmp_path / "key"
+    ODD[odd](file)
+    model = of_openai("tiny", "http://127.0.0.1:1/v1", file, 1.0)
+    with patience(), pytest.raises(ConfigError, match=r"model\.key_file"):
+        asyncio.run(model.complete("", [ChatMessage(Role.USER, "hello")], max_tokens=5))
 
 
 @pytest.mark.parametrize("odd", ODD)

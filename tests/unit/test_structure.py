@@ -68,7 +68,7 @@ INWARD = {
         "errors",
         "redaction",
     ),
-    "llm": ("llm", "settings", "errors"),
+    "llm": ("llm", "platform_files", "settings", "errors"),
     "time_expressions": ("time_expressions", "models", "normalization", "errors"),
     "sdk": ("sdk", "daemon.handshake", "daemon.ipc", "paths", "proofs", "errors"),
     "adapters": ("adapters", "sdk", "normalization"),
