@@ -11,6 +11,7 @@ from infinite_memory.time_expressions.lexicon import Language, Tag
 from infinite_memory.time_expressions.spans import FIRST_YEAR, LAST_YEAR, Date, Span, settle
 
 _NOTHING = Lexeme("", 0, 0, False)
+_MULTIPLIED = (12, 20)  # a dozen, a score: "12 dozen" is 144
 _GLUING = frozenset(".:/,")
 
 
@@ -209,13 +210,19 @@ class Reader:
         return Number(total + pending, index)
 
     def count(self, position: int) -> tuple[int, int, bool] | None:
-        """Read a count: the number, the position after it, and whether it is vague ("a few")."""
+        """Read a count: the number, the position after it, and whether it is vague ("a few", "12 dozen")."""
         if (number := self.number(position)) and not number.ordinal:
+            many: int | None = self.at(number.after).get(Tag.VAGUE)
+            if many in _MULTIPLIED and not self.language.scriptless and not self._ends_decimal(position):
+                return number.value * many, self.skip(number.after + 1, Tag.OF, limit=1), True
             return number.value, number.after, False
         if self.has(position, Tag.VAGUE):
             value: int = self.at(position).get(Tag.VAGUE)
             return value, self.skip(position + 1, Tag.OF, limit=1), value > 1
         return None
+
+    def _ends_decimal(self, position: int) -> bool:
+        return self.at(position).glued and self.at(position - 1).folded in (".", ",")
 
     def year(self, position: int, *, short: bool = False) -> tuple[int, int] | None:
         """Read a year at *position*: four digits, words, or (*short*) two digits: the year and the position after it."""

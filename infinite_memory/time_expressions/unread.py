@@ -42,6 +42,7 @@ _LEFT = (
     Tag.QUARTER_OF,
     Tag.NUMBER,
     Tag.ORDINAL,
+    Tag.ORDINAL_MARK,
     Tag.ROUGHLY,
     Tag.AGO_OPENS,
 )
@@ -67,19 +68,47 @@ def unread_parts(text: str, lexemes: list[Lexeme], first: int, after: int, times
     parts: list[str] = []
     index = 0
     while index < len(lexemes) and len(parts) < _MAX_PARTS:
-        if first <= index < after or not (index in times or _is_time(lexemes, index, first, after)):
+        if first <= index < after or not (
+            index in times
+            or _is_time(lexemes, index, first, after)
+            or _is_other_count(lexemes, index, first)
+            or _is_missing_part(lexemes, index, first)
+        ):
             index += 1
             continue
         start, stop = index, times.get(index, index + 1)
         low = after if index >= after else 0
         high = first if index < first else len(lexemes)
-        while start > low and (lexemes[start - 1].has(*_LEFT) or lexemes[start - 1].digits):
+        while start > low and (
+            lexemes[start - 1].has(*_LEFT) or lexemes[start - 1].digits or _joins_digits(lexemes, start - 1)
+        ):
             start -= 1
         while stop < high and (lexemes[stop].has(*_RIGHT) or lexemes[stop].digits or _joins_digits(lexemes, stop)):
             stop += 1
         parts.append(text[lexemes[start].start : lexemes[stop - 1].end][:_MAX_LENGTH])
         index = stop
     return tuple(parts)
+
+
+def _is_other_count(lexemes: list[Lexeme], index: int, first: int) -> bool:
+    """True for a quantity before a vague one that does not go with it: the "5" of "5 few days ago"."""
+    if index + 1 != first:
+        return False
+    count, word = lexemes[first], lexemes[index]
+    is_vague = count.has(Tag.VAGUE) and count.get(Tag.VAGUE) > 1 and " " not in count.folded  # "a few" begins anew
+    return (is_vague or count.has(Tag.SCALE)) and (word.digits > 0 or word.has(Tag.NUMBER, Tag.SCALE, Tag.VAGUE))
+
+
+def _is_missing_part(lexemes: list[Lexeme], index: int, first: int) -> bool:
+    """True for the unit of a part that the time behind it does not have: "13th month of 2025", "week 60 of 2025"."""
+    if not lexemes[index].has(Tag.UNIT) or lexemes[index].has(Tag.WEAK) or index + 1 >= first:
+        return False
+    following = lexemes[index + 1]
+    is_numbered = following.digits > 0 or following.has(Tag.NUMBER)
+    between = lexemes[index + 1 + is_numbered : first]
+    return (is_numbered or (index > 0 and lexemes[index - 1].has(Tag.ORDINAL, Tag.ORDINAL_MARK))) and all(
+        lexeme.has(Tag.OF, Tag.THE) for lexeme in between
+    )
 
 
 def _joins_digits(lexemes: list[Lexeme], index: int) -> bool:

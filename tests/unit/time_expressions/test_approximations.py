@@ -62,6 +62,7 @@ A_WEEK_OR_TWO = (
         ("最近两个多月", "26-08-30", "26-11-30"),
         ("more than two years ago|vor über zwei Jahren|il y a plus de deux ans|hace más de dos años|há mais de dois anos|2年以上前"
          "|超过两年前|两年以上前", None, "24-11-30"),
+        ("12 dozen years ago|twelve dozen years ago|vor 12 Dutzend Jahren", "81-11-30", "83-12-01"),
         ("the week or so before Christmas", "25-12-15", "25-12-25"),
         ("十几二十天前", "26-11-10", "26-11-20"),
         ("三四十天前", "26-10-21", "26-11-01"),

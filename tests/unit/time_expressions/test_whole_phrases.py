@@ -163,6 +163,14 @@ def test_a_day_that_is_named_as_the_last_is_inside(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "unread"),
     [
+        ("5 few days ago", ("5",)),
+        ("a dozen dozen days ago", ("a dozen",)),
+        ("two hundred dozen years ago", ("two hundred",)),
+        ("1.5 dozen days ago", ("1.5",)),
+        ("a few hundred years ago", ("a few",)),
+        ("13th month of 2025", ("13th month",)),
+        ("week 60 of 2025", ("week 60",)),
+        ("Woche 60 von 2025", ("Woche 60",)),
         ("yesterday at half past", ("at half past",)),
         ("what did we say yesterday at 25:00", ("at 25:00",)),
         ("notes from last week and from 3 days ago", ("from last week",)),
