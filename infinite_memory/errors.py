@@ -219,8 +219,9 @@ class ScopeExistsError(AlreadyExistsError):
 
     code = "scope_exists"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"a scope named {truncated_repr(name)} exists already")
+    def __init__(self, name: str, *, archived: bool = False) -> None:
+        hint = " and is archived; restore_memory takes it out again" if archived else ""
+        super().__init__(f"a scope named {truncated_repr(name)} exists already{hint}")
 
 
 class AuthenticationError(InfiniteMemoryError):

@@ -263,12 +263,18 @@ def noted_contents(contents: list[Json], warnings: Sequence[str] = ()) -> list[J
 
 
 def parse_query(query: str, *, has_limit: bool) -> tuple[str | None, tuple[str, ...]]:
-    """Return the limit in a URI as it was written, None without one, and a warning for each unknown parameter."""
+    """Return the limit in a URI as it was written, None without one, and a warning for each unknown parameter.
+
+    Of a limit that stands twice the last counts, with a warning.
+    """
     parameters = parse_qs(query, keep_blank_values=True)
     supported = ("limit",) if has_limit else ()
     limit = parameters["limit"][-1] if has_limit and "limit" in parameters else None
     unknown = [name for name in parameters if name not in supported]
-    return limit, tuple(ignored_fields(unknown, supported))
+    warnings = ignored_fields(unknown, supported)
+    if has_limit and len(parameters.get("limit", ())) > 1:
+        warnings.append(f"limit stands {len(parameters['limit'])} times; the last counts")
+    return limit, tuple(warnings)
 
 
 def parse_limit(text: str | None, default: int, highest: int) -> int:

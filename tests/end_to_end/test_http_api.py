@@ -280,6 +280,29 @@ def test_an_agent_that_has_memories_is_made_with_their_true_number(api: Api) -> 
     assert api.get("agents", user_id="flo")["agents"] == [made]
 
 
+def test_an_agent_is_told_the_same_when_it_is_made_and_when_it_is_listed(api: Api) -> None:
+    made = api.post("agents", agent_id="baker", user_id="ivo")
+    assert api.get("agents", user_id="ivo")["agents"] == [made]
+
+
+def test_an_empty_search_of_a_user_tells_where_it_looked(api: Api) -> None:
+    api.post("memories", content="I prefer oil", user_id="lea")
+    for search in ({}, {"search_type": "bm25"}, {"memory_type": "Core"}):
+        assert api.post("search", query="zzqq", user_id="lea", **search)["scopes_searched"] == ["AgentMem"]
+
+
+def test_an_id_beside_that_of_the_address_is_refused(api: Api) -> None:
+    one, other = (api.post("memories", content=content)["memory_id"] for content in ("one", "other"))
+    for method, path, sent in (
+        ("DELETE", f"memories/{one}", {"query": {"memory_id": other}}),
+        ("GET", f"memories/{one}", {"query": {"memory_id": one}}),
+        ("PATCH", f"memories/{one}", {"body": {"memory_id": other, "content": "changed"}}),
+        ("POST", f"memories/{one}/restore", {"body": {"memory_id": other}}),
+    ):
+        assert refused(api.ask(method, path, **sent)) == (400, "INVALID_REQUEST", "memory_id")
+    assert api.get(f"memories/{one}")["content"] == "one"
+
+
 def test_one_users_agent_lends_its_name_to_nobody_elses(api: Api) -> None:
     api.post("agents", agent_id="shared-id", user_id="gus", name="Of Gus", description="knows a secret")
     api.post("memories", content="I like figs", user_id="hal", agent_id="shared-id")

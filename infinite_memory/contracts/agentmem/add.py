@@ -56,7 +56,7 @@ from infinite_memory.errors import (
     MemoryChangedError,
     ScopeNotFoundError,
 )
-from infinite_memory.models import MemoryId, MemoryRecord
+from infinite_memory.models import MemoryId, MemoryRecord, tag_key
 
 log = logging.getLogger(__name__)
 
@@ -205,6 +205,10 @@ async def _store(call: AgentMemCall, draft: NewMemory) -> tuple[StoreResult, str
         with contextlib.suppress(AlreadyExistsError):  # stored concurrently
             return await call.engine.memories.store(dataclasses.replace(draft, memory_id=memory_id)), "stored"
     restored = (await call.engine.memories.restore(memory_id)).memory
+    if ignored := _list_ignored(draft, restored):
+        call.checking.warnings.append(
+            f"{', '.join(ignored)}: not taken; these words were there already and keep theirs"
+        )
     is_live = restored.status == ACTIVE and restored.source == draft.source
     scope = call.engine.scopes.find_by_id(restored.scope_id)
     if is_live and scope is not None:
@@ -212,6 +216,18 @@ async def _store(call: AgentMemCall, draft: NewMemory) -> tuple[StoreResult, str
     return await call.engine.memories.update(
         restored.memory_id, MemoryUpdate(status=ACTIVE, source=draft.source)
     ), "stored"
+
+
+def _list_ignored(draft: NewMemory, known: MemoryRecord) -> list[str]:
+    """Return the fields of *draft* that have another value in the memory that is there already, and that it therefore loses."""
+    metadata, tags = known.metadata, {tag_key(tag) for tag in known.tags}
+    differs = {
+        "memory_type": draft.type not in (known.type, MemoryType.EPISODIC.value),  # the default: not given
+        "tags": any(tag_key(tag) not in tags for tag in draft.tags),
+        "metadata": any(name not in metadata or metadata[name] != value for name, value in draft.metadata.items()),
+        "timestamp": "timestamp" not in draft.metadata and draft.occurred_at not in (None, known.occurred_at),
+    }
+    return [name for name, is_lost in differs.items() if is_lost]
 
 
 async def _meet(call: AgentMemCall, draft: NewMemory) -> tuple[MemoryId, bool]:

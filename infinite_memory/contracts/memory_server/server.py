@@ -37,7 +37,7 @@ from infinite_memory.contracts.memory_server.spec import SPEC
 from infinite_memory.contracts.memory_server.table import TABLE, TAG, TAG_PATTERN, CommandContext, find_limit, where
 from infinite_memory.contracts.server import ContractServer
 from infinite_memory.contracts.session import ContractContext
-from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, truncated_repr
+from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, LimitExceededError, truncated_repr
 from infinite_memory.models import MemoryId, MemoryRecord
 
 GENERAL_FAILURE = -32000
@@ -101,6 +101,8 @@ class MemoryServer(ContractServer[CommandContext]):
             content: object = serialize_record(await engine.memories.get(MemoryId(address.name)))
         else:
             tags = split_tags(address.name) if address.kind == "by-tags" else ()
+            if len(tags) > self._limits.tags:
+                raise LimitExceededError("uri", len(tags), self._limits.tags, "tags")
             for tag in tags:
                 if not TAG.fullmatch(tag):
                     raise InvalidRequestError.invalid_value("uri", tag, f"a tag that matches {TAG_PATTERN}")

@@ -17,7 +17,7 @@ from infinite_memory.contracts.timestamps import format_instant
 from infinite_memory.engine.engine import Engine
 from infinite_memory.engine.maintenance import Done, Operation
 from infinite_memory.engine.stats import SecondModelStats
-from infinite_memory.errors import InvalidRequestError, truncated_repr
+from infinite_memory.errors import InvalidRequestError, ScopeArchivedError, truncated_repr
 from infinite_memory.jobs.consolidation import Tidied, Tidying
 from infinite_memory.models import Scope
 from infinite_memory.store.scope_cache import check_name
@@ -64,6 +64,8 @@ async def set_active_scope(call: CommandContext) -> Reply:
     name = call.fields.text("scope")
     check_name(name)
     scope = await call.engine.scopes.get(name)
+    if scope.archived_at is not None:
+        raise ScopeArchivedError(scope.name)
     await call.session.activate(scope.name)
     return {"scope": scope.name, "outcome": "active"}
 

@@ -124,8 +124,9 @@ class Scopes:
         async with self._connection.operation(factor=2) as database:
             self._connection.check_room(1 + await database[schema.SCOPES].estimated_document_count())
             # The unique index decides; but it cannot be created while another program's scopes share a name.
-            if await database[schema.SCOPES].find_one({"name_key": document["name_key"]}, {"_id": 1}) is not None:
-                raise ScopeExistsError(name)
+            other = await database[schema.SCOPES].find_one({"name_key": document["name_key"]}, {"archived_at": 1})
+            if other is not None:
+                raise ScopeExistsError(name, archived=other.get("archived_at") is not None)
             try:
                 await database[schema.SCOPES].insert_one(document)
             except DuplicateKeyError as exc:

@@ -10,7 +10,7 @@ import pytest
 
 from infinite_memory.contracts.laravel.errors import failure
 from infinite_memory.contracts.mcp import NOTICE, RpcError
-from infinite_memory.errors import EmbeddingError, InfiniteMemoryError, StoreUnavailableError
+from infinite_memory.errors import EmbeddingError, InfiniteMemoryError, InvalidRequestError, StoreUnavailableError
 from infinite_memory.llm.factory import configured_model
 from tests.model_server import Answer, model_server
 from tests.mongo_server import run
@@ -72,6 +72,21 @@ def test_a_reserved_name_is_refused_by_the_field_that_the_palace_has(open_memory
 
 
 # Memory Server
+
+
+def test_addresses_keep_the_limits_of_the_tools(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            server = server_of(memory, "memory-server")
+            tags = ",".join(f"t{number}" for number in range(20))
+            [empty] = await server.read(f"mem://by-tags/{tags}")
+            assert empty["text"] == "[]"
+            with pytest.raises(InvalidRequestError, match="21 tags is more than the limit of 20"):
+                await server.read(f"mem://by-tags/{tags},t20")
+            [twice] = await server.read("mem://recent?limit=1&limit=2")
+            assert twice["_meta"]["warnings"] == ["limit stands 2 times; the last counts"]
+
+    run(look())
 
 
 def test_content_that_is_nested_too_deep_is_refused_by_its_name(open_memory: Open) -> None:
@@ -385,6 +400,23 @@ def test_whatever_goes_wrong_with_a_model_never_fails_a_store(
     variables = {"proxy": {"HTTPS_PROXY": "no proxy at all"}, "certificates": {"SSL_CERT_FILE": "/nowhere/ca.pem"}}
     for name, value in variables.get(wrong, {}).items():
         monkeypatch.setenv(name, value)
+    run(look())
+
+
+def test_what_words_that_are_there_already_do_not_take_over_is_said(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            given: Json = {"tags": ["Tea"], "metadata": {"cup": 1}, "memory_type": "Core"}
+            assert "warnings" not in await add(memory, "I drink tea", **given)
+            for same in (given, {"tags": ["tea"]}, {}):
+                assert "warnings" not in await add(memory, "I drink tea.", **same)
+            again = await add(
+                memory, "i drink tea", tags=["mug"], metadata={"cup": 2}, memory_type="Factual", timestamp="2020-01-01"
+            )
+            assert again["outcome"] == "duplicate"
+            [warning] = again["warnings"]
+            assert warning.startswith("memory_type, tags, metadata, timestamp: not taken")
+
     run(look())
 
 

@@ -117,6 +117,25 @@ def test_a_time_frame_of_a_time_before_zones_has_an_offset_that_can_be_read(open
     run(look())
 
 
+def test_an_archived_scope_is_neither_made_active_nor_made_again_and_the_error_says_why(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            await memory.store("The mast is new", "Boat")
+            await memory.ok("delete_memory", target={"scope": "Boat"})
+            for action, field, code in (
+                ("set_active_scope", "scope", "INVALID_REQUEST"),
+                ("create_memory_scope", "scope_name", "ALREADY_EXISTS"),
+            ):
+                refused = await memory.ask(action, **{field: "boat"})
+                assert refused["error_code"] == code
+                assert "archived" in refused["error"]
+            assert (await memory.ok("store_memory", content="The keel is dry"))["scope"] == "Global"
+            await memory.ok("restore_memory", scope="Boat")
+            assert (await memory.ok("set_active_scope", scope="boat"))["scope"] == "Boat"
+
+    run(look())
+
+
 def test_facts_of_an_archived_scope_are_not_counted(open_memory: Open) -> None:
     async def look() -> None:
         async with open_memory() as memory:

@@ -46,7 +46,7 @@ async def create_agent(request: ApiRequest) -> tuple[int, Json]:
     if not await engine.owners.add_agent(agent):
         raise AlreadyExistsError(f"there is an agent {truncated_repr(name)} already")
     [counted] = await count_agents(engine, name)
-    return 201, serialize_agent(counted, agent) | {"description": agent.description}
+    return 201, serialize_agent(counted, agent)
 
 
 async def list_scopes(request: ApiRequest) -> tuple[int, Json]:

@@ -243,10 +243,17 @@ async def _fields(route: Route, request: Request) -> Json:
     if route.body is None:
         if await request.body():
             raise InvalidRequestError("", "this route takes no body; its fields stand in the query string")
-        return _query(route, request) | dict(request.path_params)
-    for name in request.query_params:
-        raise InvalidRequestError(name, "stands in the query string; the fields of this route go into the JSON body")
-    return await _body(request) | dict(request.path_params)
+        fields = _query(route, request)
+    else:
+        for name in request.query_params:
+            raise InvalidRequestError(
+                name, "stands in the query string; the fields of this route go into the JSON body"
+            )
+        fields = await _body(request)
+    for name in request.path_params:
+        if name in fields:
+            raise InvalidRequestError(name, "stands in the address already; give it there alone")
+    return fields | dict(request.path_params)
 
 
 def _query(route: Route, request: Request) -> Json:

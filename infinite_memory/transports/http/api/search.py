@@ -94,7 +94,7 @@ async def _search_agentmem(request: ApiRequest, fields: Json) -> Json:
     call = await request.agentmem("agentmem_search_memories", fields)
     hits = await find_memories(call)
     results = [memory_form(call.engine, hit.memory) | {"confidence": round(hit.score, 4)} for hit in hits.hits]
-    scopes = sorted({result["scope"] for result in results})
+    scopes = [scope.name for scope in await call.engine.scopes.list_all() if scope.archived_at is None]
     form: Json = {"results": results, "total": hits.total, "next_cursor": None, "scopes_searched": scopes}
     return form | ({"note": hits.note} if hits.note else {})
 
