@@ -29,6 +29,7 @@ from infinite_memory.platform_files import find_shortage, open_regular
 log = logging.getLogger(__name__)
 
 SCHEDULED = "scheduled"
+CLOCK_SLACK = dt.timedelta(hours=1)  # clocks of machines that share a folder differ
 EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
@@ -136,8 +137,13 @@ def _remove_surplus(
     return removed
 
 
-def scheduled_backups(folder: Path, database: str) -> list[Scheduled]:
-    """Return the scheduled backups of one database, oldest first; other files are ignored."""
+def find_dated_ahead(folder: Path, now: dt.datetime) -> list[Path]:
+    """Return the scheduled backups, of any database, that a clock which was ahead has dated; rotation leaves them until that day."""
+    return [backup.file for backup in scheduled_backups(folder, None) if backup.created_at > now + CLOCK_SLACK]
+
+
+def scheduled_backups(folder: Path, database: str | None) -> list[Scheduled]:
+    """Return the scheduled backups of one database, or of all, oldest first; other files are ignored."""
     backups = []
     for file in list_names(folder):
         if NAME.fullmatch(file.name) is None:
@@ -149,7 +155,8 @@ def scheduled_backups(folder: Path, database: str) -> list[Scheduled]:
             created_at.astimezone(dt.UTC)  # rejects times of year 1 or 9999 that are out of range in UTC
         except (BackupError, OSError, KeyError, TypeError, ValueError, OverflowError):
             continue
-        if head.get("reason") == SCHEDULED and head.get("database") == database and created_at.tzinfo is not None:
+        is_ours = database is None or head.get("database") == database
+        if head.get("reason") == SCHEDULED and is_ours and created_at.tzinfo is not None:
             backups.append(Scheduled(file, created_at))
     return sorted(backups, key=lambda one: one.created_at)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 MAX_AGE = dt.timedelta(days=2)  # of the last backup, if the daemon has run for that long
 BACKUP = "backup"
+MAX_NAMED = 3  # backups
 FREE_BYTES = 500 * 1024 * 1024  # below this `doctor` reports a shortage
 FREE_INODES = 1000  # likewise: saving the index creates about 25 files, and a scope has four files in MongoDB
 
@@ -42,7 +43,12 @@ def check_backups(settings: Config, home: Home, stats: Json, status: Json, add_f
         *_find_age_faults(settings, stats, status),
     ]
     last = stats.get("last_backup") or "none yet"
-    add_finding("backups", "; ".join(faults) or None, f"last: {last}, {_describe_lock(settings)}, in {folder}")
+    ahead = _describe_dated_ahead(folder)
+    add_finding(
+        "backups",
+        "; ".join(faults + ahead) if faults else None,
+        "; ".join([f"last: {last}, {_describe_lock(settings)}, in {folder}", *ahead]),
+    )
     if stats:
         others = "; ".join(f"{name} failed: {failure}" for name, failure in failing.items())
         add_finding("jobs", others or None, "none failed")
@@ -100,6 +106,18 @@ def _find_folder_faults(folder: Path, home: Path) -> list[str]:
     if existing.stat().st_dev == home.stat().st_dev:
         return []  # the `disk` check covers that one
     return [f"only {short} are free for {folder}" for short in find_shortages(existing)]
+
+
+def _describe_dated_ahead(folder: Path) -> list[str]:
+    """Return a note on backups that a wrong clock dated ahead: they are whole, so this is not a fault; rotation leaves them."""
+    from infinite_memory.backup.retention import find_dated_ahead
+
+    if not (ahead := find_dated_ahead(folder, dt.datetime.now(dt.UTC))):
+        return []
+    return [
+        f"{format_count(len(ahead), 'scheduled backup')} dated ahead, by a clock that was wrong then or is now, not removed before that"
+        f" day: {', '.join(file.name for file in ahead[:MAX_NAMED])}{', …' if len(ahead) > MAX_NAMED else ''}"
+    ]
 
 
 def find_shortages(folder: Path) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from infinite_memory.backup.archive import BackupWriter
 from infinite_memory.cli.service_checks import check_backups, check_http, describe_database, find_shortages
 from infinite_memory.config import load_config
 from infinite_memory.paths import Home
@@ -31,8 +32,36 @@ def look(tmp_path: Path, flags: dict[str, str], stats: Json, status: Json) -> di
     return faults
 
 
+def write_scheduled(folder: Path, created_at: dt.datetime) -> Path:
+    """Write a scheduled backup without contents, made at that time."""
+    file = folder / f"backup_{created_at:%Y-%m-%dT%H-%M-%SZ}.dump"
+    head = {"created_at": created_at.isoformat(), "reason": "scheduled", "database": "mine"}
+    with file.open("wb") as opened:
+        BackupWriter(opened, head).finish({})
+    return file
+
+
 def test_backups_that_can_be_made_are_well(tmp_path: Path) -> None:
     assert look(tmp_path, {}, {"last_backup": None}, {}) == {"backups": None, "jobs": None}
+
+
+def test_a_backup_that_is_dated_ahead_is_named_and_is_not_a_fault(tmp_path: Path) -> None:
+    goods: list[str] = []
+
+    def found(name: str, fault: str | None, good: str) -> None:
+        assert fault is None
+        goods.append(good)
+
+    settings, home = load_config(tmp_path / "no file", {}, {}), Home(tmp_path, explicit=True)
+    folder = home.backup_folder(settings.backup.folder)
+    folder.mkdir(parents=True)
+    now = dt.datetime.now(dt.UTC)
+    write_scheduled(folder, now - dt.timedelta(days=1))
+    check_backups(settings, home, {}, {}, found)
+    ahead = write_scheduled(folder, now + dt.timedelta(days=400))
+    check_backups(settings, home, {}, {}, found)
+    assert "ahead" not in goods[0]
+    assert goods[1].endswith(f"not removed before that day: {ahead.name}")
 
 
 def test_what_keeps_a_backup_from_being_made_is_said(tmp_path: Path) -> None:
