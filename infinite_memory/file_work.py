@@ -43,10 +43,10 @@ class _Place:
         self._release, self._loop = release, asyncio.get_running_loop()
         self._busy, self.is_left = 0, False
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, func: Callable[[], T]) -> T:
         """Run one step and return its result."""
         self._busy += 1
-        step: Future[T] = _threads.submit(contextvars.copy_context().run, work)
+        step: Future[T] = _threads.submit(contextvars.copy_context().run, func)
         step.add_done_callback(self._ended)
         return await asyncio.wrap_future(step)
 
@@ -89,12 +89,12 @@ async def file_work() -> AsyncIterator[None]:
         place.leave()
 
 
-async def in_file_thread(work: Callable[[], T]) -> T:
-    """Run *work* in the file thread pool, as a step of the running file job or as its own job."""
+async def in_file_thread(func: Callable[[], T]) -> T:
+    """Run *func* in the file thread pool, as a step of the running file job or as its own job."""
     async with file_work():
         place = _held.get()
         assert place is not None
-        return await place.run(work)
+        return await place.run(func)
 
 
 async def _take_place(owner: object) -> _Place:

@@ -136,10 +136,10 @@ class WatchedSelector(selectors.DefaultSelector):
 _watchdogs: dict[asyncio.AbstractEventLoop, LoopWatchdog] = {}
 
 
-def run_watched(work: Coroutine[Any, Any, T], watchdog: LoopWatchdog | None = None) -> T:
-    """Run *work* as `asyncio.run` does, on a watched loop if the platform's loop uses selectors."""
+def run_watched(coro: Coroutine[Any, Any, T], watchdog: LoopWatchdog | None = None) -> T:
+    """Run *coro* as `asyncio.run` does, on a watched loop if the platform's loop uses selectors."""
     if sys.platform == "win32":  # its loop uses completion ports, and supports child processes only with those
-        return asyncio.run(work)
+        return asyncio.run(coro)
     watchdog = watchdog or LoopWatchdog()
 
     def make_loop() -> asyncio.AbstractEventLoop:
@@ -149,7 +149,7 @@ def run_watched(work: Coroutine[Any, Any, T], watchdog: LoopWatchdog | None = No
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
         try:
-            return runner.run(work)
+            return runner.run(coro)
         finally:
             _watchdogs.pop(runner.get_loop(), None)
 

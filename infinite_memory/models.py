@@ -285,11 +285,11 @@ class IndexBatch:
         """Return the keys as ids."""
         return [MemoryId(key.hex()) for key in self.keys]
 
-    def take(self, places: Sequence[int]) -> IndexBatch:
-        """Return the rows at *places*."""
+    def take(self, positions: Sequence[int]) -> IndexBatch:
+        """Return the rows at *positions*."""
         columns = {column.name: getattr(self, column.name) for column in fields(self)}
-        values = {name: [column[position] for position in places] for name, column in columns.pop("values").items()}
-        selected = {name: [column[position] for position in places] for name, column in columns.items()}
+        values = {name: [column[position] for position in positions] for name, column in columns.pop("values").items()}
+        selected = {name: [column[position] for position in positions] for name, column in columns.items()}
         return IndexBatch(**selected, values=values)
 
 

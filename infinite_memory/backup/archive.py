@@ -60,7 +60,7 @@ _LEVEL = 3  # higher levels cost seconds and gain little: most of a backup is ve
 class BackupWriter:
     """Writes one backup sequentially to an open file."""
 
-    def __init__(self, file: BinaryIO, head: Mapping[str, Any], cipher: Cipher | None = None) -> None:
+    def __init__(self, file: BinaryIO, header: Mapping[str, Any], cipher: Cipher | None = None) -> None:
         self._file, self._cipher = file, cipher
         self._compressor = zstd.ZstdCompressor(level=_LEVEL)
         self._number = 0
@@ -68,7 +68,7 @@ class BackupWriter:
         preamble = PREAMBLE.pack(MAGIC, FORMAT_VERSION)
         self._write(preamble)
         self._digest = hashlib.sha256(preamble).digest()
-        self._frame(HEAD, to_json(head))
+        self._frame(HEAD, to_json(header))
 
     def add(self, part: Part) -> None:
         """Write a part; may be called from a thread.
@@ -297,10 +297,10 @@ class BackupReader:
             raise self._damaged(offset, f"a part holds {format_count(actual, 'document')} instead of {count:,}")
         return Part(name, count, documents)
 
-    def _read(self, length: int, what: str) -> bytes:
+    def _read(self, length: int, part: str) -> bytes:
         data = self._file.read(length)
         if len(data) != length:
-            raise BackupError(f"{self._name} was cut off at byte {self._at + len(data):,}: {what} is missing")
+            raise BackupError(f"{self._name} was cut off at byte {self._at + len(data):,}: {part} is missing")
         self._at += length
         return data
 
@@ -313,8 +313,8 @@ class BackupReader:
             raise self._damaged(offset, "a description is not JSON that can be read")
         return value
 
-    def _damaged(self, offset: int, why: str) -> BackupError:
-        return BackupError(f"{self._name} is damaged in part {self._number}, which begins at byte {offset:,}: {why}")
+    def _damaged(self, offset: int, reason: str) -> BackupError:
+        return BackupError(f"{self._name} is damaged in part {self._number}, which begins at byte {offset:,}: {reason}")
 
     def _newer(self, version: int) -> BackupError:
         return BackupError(

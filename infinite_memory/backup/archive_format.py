@@ -99,9 +99,11 @@ _HEAD_FIELDS: Mapping[str, Callable[[Any], bool]] = {
 """Validators of the head's fields: they are shown in lists and logs before anything authenticates them."""
 
 
-def find_wrong_field(head: Mapping[str, Any]) -> str | None:
+def find_wrong_field(header: Mapping[str, Any]) -> str | None:
     """Return the name of the first invalid field of a head, or None. A field may be missing."""
-    return next((name for name, is_right in _HEAD_FIELDS.items() if name in head and not is_right(head[name])), None)
+    return next(
+        (name for name, is_right in _HEAD_FIELDS.items() if name in header and not is_right(header[name])), None
+    )
 
 
 def pad(packed: bytes, size: int) -> bytes:

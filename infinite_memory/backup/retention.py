@@ -101,23 +101,23 @@ async def rotate(
     return await in_file_thread(lambda: _remove_surplus(backups, retained, secret, fresh))
 
 
-def _makes_room(folder: Path, found: Sequence[Scheduled], kept: set[Scheduled]) -> bool:
+def _makes_room(folder: Path, backups: Sequence[Scheduled], retained: set[Scheduled]) -> bool:
     """True if a backup as large as the last one does not fit now, but does once the expired ones are removed."""
     try:
-        size = found[-1].file.stat().st_size
-        freed = sum(backup.file.stat().st_size for backup in found if backup not in kept)
+        size = backups[-1].file.stat().st_size
+        freed = sum(backup.file.stat().st_size for backup in backups if backup not in retained)
         return find_shortage(folder, size) is not None and find_shortage(folder, size - freed) is None
     except OSError:
         return False
 
 
 def _remove_surplus(
-    found: Sequence[Scheduled], kept: set[Scheduled], secret: Secret | None, fresh: Path | None
+    backups: Sequence[Scheduled], retained: set[Scheduled], secret: Secret | None, fresh: Path | None
 ) -> list[Path]:
-    surplus = [backup for backup in found if backup not in kept]
+    surplus = [backup for backup in backups if backup not in retained]
     if not surplus:
         return []
-    newest = max(kept, key=lambda one: one.created_at).file
+    newest = max(retained, key=lambda backup: backup.created_at).file
     if newest != fresh:
         try:
             verify_file(newest, Checks(secret))
@@ -158,26 +158,26 @@ def scheduled_backups(folder: Path, database: str | None) -> list[Scheduled]:
         is_ours = database is None or head.get("database") == database
         if head.get("reason") == SCHEDULED and is_ours and created_at.tzinfo is not None:
             backups.append(Scheduled(file, created_at))
-    return sorted(backups, key=lambda one: one.created_at)
+    return sorted(backups, key=lambda backup: backup.created_at)
 
 
-def _not_after(found: Sequence[Scheduled], instant: dt.datetime) -> list[Scheduled]:
+def _not_after(backups: Sequence[Scheduled], instant: dt.datetime) -> list[Scheduled]:
     """Leave out backups that claim to be newer than *instant*, the time of the backup of this run."""
-    for backup in found:
+    for backup in backups:
         if backup.created_at > instant:
             log.warning(
                 "%s says that it is newer than the backup of this run, and does not count for rotation",
                 display_name(backup.file),
                 extra={"event": "rotation_skipped"},
             )
-    return [backup for backup in found if backup.created_at <= instant]
+    return [backup for backup in backups if backup.created_at <= instant]
 
 
-def choose_kept(found: Sequence[Scheduled], keep_daily: int, keep_weekly: int, zone: ZoneInfo) -> set[Scheduled]:
+def choose_kept(backups: Sequence[Scheduled], keep_daily: int, keep_weekly: int, zone: ZoneInfo) -> set[Scheduled]:
     """Choose the newest of each of the last *keep_daily* days of *zone* that have one, and of the last *keep_weekly* weeks."""
     days: dict[dt.date, Scheduled] = {}
     weeks: dict[tuple[int, int], Scheduled] = {}
-    for backup in sorted(found, key=lambda one: one.created_at):
+    for backup in sorted(backups, key=lambda backup: backup.created_at):
         day = backup.created_at.astimezone(zone).date()
         days[day] = backup
         weeks[day.isocalendar()[:2]] = backup

@@ -156,13 +156,15 @@ class Backups:
         )
         return backup
 
-    async def _write(self, target: Target, snapshot: Snapshot, head: dict[str, Any], progress: Progress | None) -> None:
+    async def _write(
+        self, target: Target, snapshot: Snapshot, header: dict[str, Any], progress: Progress | None
+    ) -> None:
         cipher = None
         if self._secret is not None:
-            head["lock"] = new_lock(self._secret)
+            header["lock"] = new_lock(self._secret)
             secret = self._secret
-            cipher = await in_file_thread(lambda: Cipher(secret, head["lock"]))
-        writer = BackupWriter(target.file, head, cipher)
+            cipher = await in_file_thread(lambda: Cipher(secret, header["lock"]))
+        writer = BackupWriter(target.file, header, cipher)
         separation = Separation()
         done, total = 0, sum(snapshot.head.totals.values())
 

@@ -41,10 +41,10 @@ def is_larger(value: Any, chars: int) -> bool:
     return remaining <= 0
 
 
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run *work* in a thread for requests, in the caller's context."""
+async def in_thread(func: Callable[[], T]) -> T:
+    """Run *func* in a thread for requests, in the caller's context."""
     context = contextvars.copy_context()
-    return await asyncio.get_running_loop().run_in_executor(_threads, lambda: context.run(work))
+    return await asyncio.get_running_loop().run_in_executor(_threads, lambda: context.run(func))
 
 
 async def check_fields(request: Any, check: Callable[[], T]) -> T:

@@ -42,12 +42,16 @@ _CHUNK_BYTES = 1 << 20
 
 
 def fetch_official(
-    model: str, target: Path, work: Path, files: Mapping[str, str] = OFFICIAL_FILES, revision: str = OFFICIAL_REVISION
+    model: str,
+    target: Path,
+    work_dir: Path,
+    files: Mapping[str, str] = OFFICIAL_FILES,
+    revision: str = OFFICIAL_REVISION,
 ) -> None:
     """Create the folder *target* from the ONNX file published by the default model's authors; float32 only.
 
     Args:
-        work: Folder for downloads.
+        work_dir: Folder for downloads.
         files: Name and SHA-256 of the two files.
 
     Raises:
@@ -58,7 +62,7 @@ def fetch_official(
     check_reachable()
     with staged(target) as folder:
         for (name, sha256), to in zip(files.items(), ("model.onnx", TOKENIZER_FILE), strict=True):
-            _download(name, sha256, revision, work).replace(folder / to)
+            _download(name, sha256, revision, work_dir).replace(folder / to)
         file = describe(folder / "model.onnx")
         Manifest(
             name=DEFAULT_MODEL,
@@ -112,9 +116,9 @@ def check_reachable() -> None:
         raise EmbeddingError(f"the model hub cannot be reached: {exc}") from exc
 
 
-def _download(name: str, sha256: str, revision: str, work: Path) -> Path:
-    """Download the hub's file *name* into *work* and return its path."""
-    path = work / Path(name).name
+def _download(name: str, sha256: str, revision: str, work_dir: Path) -> Path:
+    """Download the hub's file *name* into *work_dir* and return its path."""
+    path = work_dir / Path(name).name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     for remaining in reversed(range(_TRIES)):

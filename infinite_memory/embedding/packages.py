@@ -29,26 +29,26 @@ _PIP_NAMES = {
 _UNWANTED = {"PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV", "UV_SYSTEM_PYTHON", "VIRTUAL_ENV"}
 
 
-def install_packages(requirements: Sequence[Path], folder: Path, work: Path) -> None:
+def install_packages(requirements: Sequence[Path], folder: Path, work_dir: Path) -> None:
     """Install the packages pinned by *requirements* into *folder*, which afterwards is complete or absent.
 
     Args:
         requirements: Files that pin every package by version and checksum.
-        work: A folder for temporary files, on the same file system as *folder*; the caller empties it.
+        work_dir: A folder for temporary files, on the same file system as *folder*; the caller empties it.
 
     Raises:
         EmbeddingError: there is no installer, or none could install the packages.
     """
     problems = []
     for installer in find_installers():
-        staging, temporary = work / "staging", work / "tmp"
+        staging, temporary = work_dir / "staging", work_dir / "tmp"
         for path in (staging, temporary):
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir(parents=True)
         pins = [argument for file in requirements for argument in ("--requirement", str(file))]
         command = [*installer, "install", *_options(installer), "--target", str(staging), *pins]
         done = subprocess.run(
-            command, env=_environ(os.environ, temporary), cwd=work, stdin=subprocess.DEVNULL,
+            command, env=_environ(os.environ, temporary), cwd=work_dir, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8", errors="replace", check=False,
         )  # fmt: skip
         if not done.returncode:

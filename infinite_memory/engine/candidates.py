@@ -165,7 +165,7 @@ class Meaning:
         """Score the hits and return them, nearest first."""
         self.score(self.found)
         near = [self._nearness(memory_id) for memory_id in (self._near | self._second_near)]
-        return sorted((nearness for nearness in near if nearness is not None), key=lambda one: -one.cosine)
+        return sorted((nearness for nearness in near if nearness is not None), key=lambda nearness: -nearness.cosine)
 
     def _nearness(self, memory_id: MemoryId) -> Nearness | None:
         is_second = memory_id in self._foreign and memory_id in self._second_near

@@ -40,14 +40,14 @@ async def find_doubles(access: Access, store: Store, located: Located) -> Locate
     return await access.keep_allowed(doubles)
 
 
-async def _same(store: Store, originals: Located, alike: Located) -> Located:
-    """Return those of *alike* that have the same text, speaker, owners and so on as one of *originals*."""
+async def _same(store: Store, originals: Located, doubles: Located) -> Located:
+    """Return those of *doubles* that have the same text, speaker, owners and so on as one of *originals*."""
     texts: dict[str, list[MemoryRecord]] = {}
     async for memory in _read(store, originals, deleted=False):
         texts.setdefault(exact_key(memory.text), []).append(memory)
     return {
         memory.memory_id: memory.scope_id
-        async for memory in _read(store, alike, deleted=True)
+        async for memory in _read(store, doubles, deleted=True)
         if any(belong_together(memory, original) for original in texts.get(exact_key(memory.text), ()))
     }
 

@@ -112,12 +112,12 @@ class Standing:
     is_embedded: bool | None = None
 
 
-def find_failed(sidecar: VectorIndex, narrow: Filter, memory_id: MemoryId, scope_id: ScopeId) -> tuple[str, ...]:
+def find_failed(sidecar: VectorIndex, filter_: Filter, memory_id: MemoryId, scope_id: ScopeId) -> tuple[str, ...]:
     """Return the names of the filter parts that a memory does not pass."""
-    failed = [] if narrow.scope_ids is None or scope_id in narrow.scope_ids else ["scope"]
-    alone = Filter(memory_ids=frozenset({memory_id}), tags_mode=narrow.tags_mode)
+    failed = [] if filter_.scope_ids is None or scope_id in filter_.scope_ids else ["scope"]
+    alone = Filter(memory_ids=frozenset({memory_id}), tags_mode=filter_.tags_mode)
     for field, name in _PARTS.items():
-        value = getattr(narrow, field)
+        value = getattr(filter_, field)
         if value != getattr(Filter(), field) and not sidecar.count(dataclasses.replace(alone, **{field: value})):
             failed.append(name)
     return tuple(failed)

@@ -52,21 +52,21 @@ class Forget:
         self._targets = TargetFinder(access=access, recall=recall, store=store, scopes=scopes)
 
     async def matching(
-        self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool = False, agreed: Agreement | None = None
+        self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool = False, agreement: Agreement | None = None
     ) -> ForgetResult:
         """Forget the memories that match *target*; with *dry_run* only report them, with the texts of the first ones.
 
-        For restricted callers a target with only a scope means all memories visible to them in it. With *agreed* nothing is forgotten
+        For restricted callers a target with only a scope means all memories visible to them in it. With *agreement* nothing is forgotten
         that the user has not confirmed.
 
         Raises:
             ScopeNotFoundError: the target's scope does not exist.
             InvalidRequestError: the target's scope is a reserved word.
-            ChangedSinceAskedError: other memories than *agreed* would be forgotten; nothing was changed.
+            ChangedSinceAskedError: other memories than *agreement* would be forgotten; nothing was changed.
             EmbeddingError: the target has a query and the model cannot be used.
         """
         if not self._access.sees_everything:
-            return await self._matching_visible(target, mode, dry_run=dry_run, agreed=agreed)
+            return await self._matching_visible(target, mode, dry_run=dry_run, agreement=agreement)
         sidecar = await self._index.sidecar()
         if target.scope is not None:
             check_name(target.scope, "target.scope")
@@ -75,34 +75,36 @@ class Forget:
         if whole_scope is not None and whole_scope.archived_at is not None and mode is ForgetMode.SOFT:
             return ForgetResult((), note="the scope is archived already; nothing was changed")
         removed = whole_scope if whole_scope is not None and not is_global(whole_scope) else None
-        if agreed is not None:
-            agreed.check_scopes(*([removed] if removed is not None else []))
+        if agreement is not None:
+            agreement.check_scopes(*([removed] if removed is not None else []))
         if removed is not None:
-            return await self._forget_whole_scope(sidecar, removed, mode, dry_run=dry_run, agreed=agreed)
+            return await self._forget_whole_scope(sidecar, removed, mode, dry_run=dry_run, agreement=agreement)
         condition, partial = get_condition(target), None if target.memory_id else self._access.behind_note
         if target.query is not None:
             located, condition, partial = await self._targets.find_nearest(sidecar, target, scope)
         else:
             located = await self._targets.find(sidecar, target, scope, mode)
-        return await self._forget_selected(target, mode, located, condition, partial, dry_run=dry_run, agreed=agreed)
+        return await self._forget_selected(
+            target, mode, located, condition, partial, dry_run=dry_run, agreement=agreement
+        )
 
     async def _forget_whole_scope(
-        self, sidecar: VectorIndex, scope: Scope, mode: ForgetMode, *, dry_run: bool, agreed: Agreement | None
+        self, sidecar: VectorIndex, scope: Scope, mode: ForgetMode, *, dry_run: bool, agreement: Agreement | None
     ) -> ForgetResult:
         """Archive or drop a scope with its contents."""
-        is_closed = mode is ForgetMode.HARD and (agreed is not None or not dry_run)
+        is_closed = mode is ForgetMode.HARD and (agreement is not None or not dry_run)
         async with self._closed(scope if is_closed else None):
             partial = self._access.behind_note
             located = await self._targets.find(sidecar, ForgetTarget(scope=scope.name), scope, mode)
             if is_closed:
                 located = await self._with_unseen(scope, located)
             texts: dict[MemoryId, str] = {}
-            if dry_run or agreed is not None:
+            if dry_run or agreement is not None:
                 texts, located = await self._texts(located, MAX_REPORTED_IDS)
             if dry_run:
                 return ForgetResult(tuple(located), texts, scope, _joined(UNCHANGED, partial))
-            if agreed is not None:
-                await agreed.check_memories(located, texts)
+            if agreement is not None:
+                await agreement.check_memories(located, texts)
             with self._quotations.under_way():
                 quoting = await self._quotations.remove_of_scope(scope.scope_id, hard=mode is ForgetMode.HARD)
                 await self._remove_scope(scope, mode)
@@ -111,7 +113,7 @@ class Forget:
 
     async def _forget_selected(
         self, target: ForgetTarget, mode: ForgetMode, located: Located, condition: Condition, partial: str | None, *,
-        dry_run: bool, agreed: Agreement | None,
+        dry_run: bool, agreement: Agreement | None,
     ) -> ForgetResult:  # fmt: skip
         """Forget the memories *located* for *target*; hard forgetting includes those merged into them."""
         doubles: Located = {}
@@ -119,12 +121,12 @@ class Forget:
             doubles = await find_doubles(self._access, self._store, located)
             located = {**located, **doubles}
         texts: dict[MemoryId, str] = {}
-        if dry_run or target.query is not None or agreed is not None:
-            texts, located = await self._texts(located, target.most_texts if agreed is None else MAX_REPORTED_IDS)
+        if dry_run or target.query is not None or agreement is not None:
+            texts, located = await self._texts(located, target.most_texts if agreement is None else MAX_REPORTED_IDS)
         if dry_run:
             return ForgetResult(tuple(located), texts, None, _joined(UNCHANGED, partial), frozenset(doubles))
-        if agreed is not None:
-            await agreed.check_memories(located, texts)
+        if agreement is not None:
+            await agreement.check_memories(located, texts)
         return await self._forget_located(located, texts, mode, doubles, condition, partial)
 
     @contextlib.asynccontextmanager
@@ -158,7 +160,7 @@ class Forget:
         return located
 
     async def _matching_visible(
-        self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool, agreed: Agreement | None
+        self, target: ForgetTarget, mode: ForgetMode, *, dry_run: bool, agreement: Agreement | None
     ) -> ForgetResult:
         sidecar = await self._index.sidecar()
         if target.scope is not None:
@@ -181,7 +183,9 @@ class Forget:
             names = self._access.scope_names() if target.scope is None else (target.scope,)
             for named in await self._access.existing_scopes(names):
                 located = {**located, **await self._targets.find(sidecar, target, named, mode)}
-        return await self._forget_selected(target, mode, located, condition, partial, dry_run=dry_run, agreed=agreed)
+        return await self._forget_selected(
+            target, mode, located, condition, partial, dry_run=dry_run, agreement=agreement
+        )
 
     async def _forget_located(
         self, located: Located, texts: dict[MemoryId, str], mode: ForgetMode, doubles: Located, condition: Condition,
@@ -261,9 +265,9 @@ class Forget:
         self._index.save_soon()
         return gone
 
-    async def _texts(self, located: Located, most: int) -> tuple[dict[MemoryId, str], Located]:
-        """Return the texts of the first *most* memories, and *located* without those of them that are gone."""
-        reported = dict(itertools.islice(located.items(), most))
+    async def _texts(self, located: Located, limit: int) -> tuple[dict[MemoryId, str], Located]:
+        """Return the texts of the first *limit* memories, and *located* without those of them that are gone."""
+        reported = dict(itertools.islice(located.items(), limit))
         memories = await self._store.fetch(reported, deleted=None)
         remaining = {
             memory_id: scope_id
@@ -273,28 +277,28 @@ class Forget:
         return {memory_id: memory.text for memory_id, memory in memories.items()}, remaining
 
     async def _forget_with_quotations(
-        self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None = None,
+        self, located: Located, mode: ForgetMode, now: dt.datetime, revisions: Mapping[MemoryId, int] | None = None,
         condition: Condition = ANY,
     ) -> list[MemoryId]:  # fmt: skip
         """Forget memories after removing the digests that quote them: once this returns, their text can be read nowhere."""
         with self._quotations.under_way():
             quoting = await self._quotations.remove(located, hard=mode is ForgetMode.HARD)
-            gone = await self._forget_memories(located, mode, now, read, condition)
+            gone = await self._forget_memories(located, mode, now, revisions, condition)
         self._quotations.report(quoting)
         return gone
 
     async def _forget_memories(
-        self, located: Located, mode: ForgetMode, now: dt.datetime, read: Mapping[MemoryId, int] | None,
+        self, located: Located, mode: ForgetMode, now: dt.datetime, revisions: Mapping[MemoryId, int] | None,
         condition: Condition,
     ) -> list[MemoryId]:  # fmt: skip
         if not located:
             return []
         async with self._index.removing(located) as spared:
             if mode is ForgetMode.SOFT:
-                gone = await self._store.soft_delete(located, now, read=read, condition=condition)
+                gone = await self._store.soft_delete(located, now, revisions=revisions, condition=condition)
             else:
                 gone = await self._remove(located, condition)
-            spared.update(located.keys() - set(gone) if read is not None or condition else ())
+            spared.update(located.keys() - set(gone) if revisions is not None or condition else ())
         if mode is ForgetMode.HARD:
             self._index.save_soon()
         return gone

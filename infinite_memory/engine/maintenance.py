@@ -78,26 +78,26 @@ class Maintenance:
         self._store, self._index, self._settings, self._clock = store, index, settings, clock
 
     async def optimize(
-        self, operations: Sequence[Operation], *, dry_run: bool = False, agreed: Agreement | None = None,
+        self, operations: Sequence[Operation], *, dry_run: bool = False, agreement: Agreement | None = None,
         as_of: dt.datetime | None = None,
     ) -> list[Done]:  # fmt: skip
         """Run maintenance operations in the given order; each entry of the result says what was actually done.
 
-        With *agreed* no memory is removed that the user has not confirmed; ages are relative to *as_of*, by default now.
+        With *agreement* no memory is removed that the user has not confirmed; ages are relative to *as_of*, by default now.
         """
         self._access.visibility.check_everything()
         now = as_of or self._clock()
         return [
             done
             for operation in operations
-            for done in await self._optimize(operation, now, dry_run=dry_run, agreed=agreed)
+            for done in await self._optimize(operation, now, dry_run=dry_run, agreement=agreement)
         ]
 
     async def _optimize(
-        self, operation: Operation, now: dt.datetime, *, dry_run: bool, agreed: Agreement | None
+        self, operation: Operation, now: dt.datetime, *, dry_run: bool, agreement: Agreement | None
     ) -> list[Done]:
         if operation is Operation.PURGE_DELETED:
-            return [await self._purge_expired(now, dry_run=dry_run, agreed=agreed)]
+            return [await self._purge_expired(now, dry_run=dry_run, agreement=agreement)]
         if operation is Operation.CHECK_SIDECAR:
             if dry_run:
                 return [Done(operation, 0, "would_check_sidecar")]
@@ -105,7 +105,7 @@ class Maintenance:
             return [Done(operation, checked.faults, f"checked_sidecar_repaired_{checked.faults}_entries")]
         return [await self._compact_sidecar(dry_run=dry_run), await self._compact_database(dry_run=dry_run)]
 
-    async def _purge_expired(self, now: dt.datetime, *, dry_run: bool, agreed: Agreement | None) -> Done:
+    async def _purge_expired(self, now: dt.datetime, *, dry_run: bool, agreement: Agreement | None) -> Done:
         before = now - dt.timedelta(days=self._settings.purge_deleted_days)
         await self._index.sidecar()
         expired = await self._store.deleted_ids(None, before, pruned=False)
@@ -116,8 +116,8 @@ class Maintenance:
         if dry_run:
             report = f"would_purge_{len(expired)}_expired_deletions"
             return Done(Operation.PURGE_DELETED, len(expired), report, groups=(frozenset(expired),))
-        if agreed is not None:
-            expired = agreed.limit(Operation.PURGE_DELETED.value, expired)
+        if agreement is not None:
+            expired = agreement.limit(Operation.PURGE_DELETED.value, expired)
         gone = await self._forget.purge(expired, before)
         return Done(Operation.PURGE_DELETED, len(gone), f"purged_{len(gone)}_expired_deletions")
 
@@ -137,11 +137,11 @@ class Maintenance:
         self._access.visibility.check_everything()
         return await self._index.rebuild(progress=progress)
 
-    async def set_aside(self, *, look: bool = True) -> Sequence[SetAsideDocument]:
+    async def set_aside(self, *, recheck: bool = True) -> Sequence[SetAsideDocument]:
         """Return the documents that are set aside.
 
         Args:
-            look: Whether to check small collections and the set-aside documents again first.
+            recheck: Whether to check small collections and the set-aside documents again first.
 
         Raises:
             StoreError: the store cannot be read.
@@ -149,7 +149,7 @@ class Maintenance:
         if not self._access.sees_everything:
             return ()  # the owners of unreadable documents are unknown
         await self._index.looked(FIRST_LOOK_S)
-        if look:
+        if recheck:
             await self._index.look_at_documents()
         return self._store.set_aside.documents()
 
@@ -170,7 +170,7 @@ class Maintenance:
         index, repairs = self._index, self._store.repairs
         await index.looked(FIRST_LOOK_S)
         if offset == 0:
-            await index.look_at_documents(everything=True)
+            await index.look_at_documents(full=True)
         documents = self._store.set_aside.documents()[offset:][:limit]
         exported: list[str] = []
         repaired: list[Repaired] = []

@@ -69,7 +69,7 @@ class Memories:
         """
         self._access.check_new(new)
         await self._index.connected()  # the index may still be loading: it picks up writes later
-        create = self._access.creates(wanted=create_scope)
+        create = self._access.creates(is_wanted=create_scope)
         names = dict.fromkeys(draft.scope for draft in new)
         for tries_left in reversed(range(SCOPE_TRIES)):
             scopes = {name: await self._scopes.get_open(name, create=create) for name in names}
@@ -90,7 +90,7 @@ class Memories:
             StoreUnavailableError: probably nothing was stored.
         """
         self._access.check_new(new)
-        create = self._access.creates(wanted=create_scope)
+        create = self._access.creates(is_wanted=create_scope)
         scopes: dict[str, Scope | InfiniteMemoryError] = {}
         await self._index.connected()
         for name in dict.fromkeys(draft.scope for draft in new):
@@ -134,7 +134,7 @@ class Memories:
         """
         self._access.visibility.check_update(changes)
         for number in range(WRITE_TRIES):
-            old = await self._get(memory_id, again=number > 0)
+            old = await self._get(memory_id, from_store=number > 0)
             if check is not None:
                 check(old)
             new = changed(old, changes)
@@ -149,7 +149,7 @@ class Memories:
                 with self._quotations.under_way():
                     if new.text != old.text:
                         quoting += await self._quotations.remove({memory_id: old.scope_id}, hard=False)
-                    stored = await self._store.replace(record, revise=True)
+                    stored = await self._store.replace(record, keep_revision=True)
             except (MemoryChangedError, MemoryNotFoundError):  # changed or moved: look it up again
                 await self._scopes.refresh()
                 continue
@@ -221,18 +221,18 @@ class Memories:
         Raises:
             MemoryNotFoundError: there is no memory with that id, it was forgotten, or its scope is archived.
         """
-        return await self._get(memory_id, again=False)
+        return await self._get(memory_id, from_store=False)
 
-    async def _get(self, memory_id: MemoryId, *, again: bool) -> MemoryRecord:
-        """Read as `get` does; *again* as in `Access.locate`."""
+    async def _get(self, memory_id: MemoryId, *, from_store: bool) -> MemoryRecord:
+        """Read as `get` does; *from_store* as in `Access.locate`."""
         if not self._access.sees_everything:
             await self._index.sidecar()
-        located = await self._access.locate(memory_id, again=again)
+        located = await self._access.locate(memory_id, from_store=from_store)
         if located.get(memory_id) in self._scopes.archived_ids():
             raise MemoryNotFoundError(memory_id)
         memories = await self._access.fetch(located)
         if memory_id not in memories and located and self._access.sees_everything:  # it may have moved just now
-            memories = await self._access.fetch(await self._access.locate(memory_id, again=True))
+            memories = await self._access.fetch(await self._access.locate(memory_id, from_store=True))
         if memory_id not in memories:
             raise MemoryNotFoundError(memory_id)
         return memories[memory_id]
@@ -372,20 +372,20 @@ class Memories:
         new = dataclasses.replace(changed(old, changes), deleted_at=None, is_pruned=False)
         return (await self._records.update(old, new))[0]
 
-    async def _keep(self, made: Sequence[StoreResult]) -> list[StoreResult]:
-        memories = [result.memory for result in made]
+    async def _keep(self, created: Sequence[StoreResult]) -> list[StoreResult]:
+        memories = [result.memory for result in created]
         await self._store.insert(memories)
         await self._index.on_written(memories)
-        return list(made)
+        return list(created)
 
-    async def _keep_each(self, made: Sequence[StoreResult]) -> list[StoreResult | InfiniteMemoryError]:
+    async def _keep_each(self, created: Sequence[StoreResult]) -> list[StoreResult | InfiniteMemoryError]:
         """Store all at once; if the store refuses one of them, one by one."""
         try:
-            return list(await self._keep(made))
+            return list(await self._keep(created))
         except _REFUSALS:
             pass
         results: list[StoreResult | InfiniteMemoryError] = []
-        for result in made:
+        for result in created:
             try:
                 results += await self._keep([result])
             except InfiniteMemoryError as exc:

@@ -63,7 +63,7 @@ class Moves:
         """
         await self._index.sidecar()
         for number in range(TRIES):
-            memory = await self._read(memory_id, again=number > 0)
+            memory = await self._read(memory_id, from_store=number > 0)
             target, former = await self._get_target(scope), await self._scopes.find_again(memory.scope_id)
             if former is None or former.archived_at is not None:
                 raise MemoryNotFoundError(memory_id)
@@ -79,12 +79,12 @@ class Moves:
             return Moved(moved, target, former, await self._find_same_text(moved, target))
         raise StoreError(f"memory {memory_id} is being changed by others all the time; try again")
 
-    async def _read(self, memory_id: MemoryId, *, again: bool) -> MemoryRecord:
-        """Read a live memory from the store; *again* as in `Access.locate`."""
-        located = await self._access.locate(memory_id, again=again)
+    async def _read(self, memory_id: MemoryId, *, from_store: bool) -> MemoryRecord:
+        """Read a live memory from the store; *from_store* as in `Access.locate`."""
+        located = await self._access.locate(memory_id, from_store=from_store)
         memory = (await self._store.fetch(located, vectors=True)).get(memory_id)
         if memory is None and located and self._access.sees_everything:
-            located = await self._access.locate(memory_id, again=True)
+            located = await self._access.locate(memory_id, from_store=True)
             memory = (await self._store.fetch(located, vectors=True)).get(memory_id)
         if memory is None or not self._access.allows(memory):
             raise MemoryNotFoundError(memory_id)

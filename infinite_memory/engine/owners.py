@@ -44,7 +44,7 @@ class Owners:
         """
         among = self._narrow(scope)
         return await self._store.owners.tally(
-            scope.scope_id, name, owner=owner, among=among, leave_out_status=leave_out_status
+            scope.scope_id, name, owner=owner, owners=among, leave_out_status=leave_out_status
         )
 
     async def list_ids(

@@ -278,10 +278,10 @@ def _look(meaning: Meaning, size: int, where: Filter) -> tuple[bool, list[Nearne
     return meaning.look(size, where), meaning.ranked()
 
 
-def _weigh(reading: Reading, read: Sequence[tuple[MemoryRecord, Nearness]]) -> list[Near]:
+def _weigh(reading: Reading, hits: Sequence[tuple[MemoryRecord, Nearness]]) -> list[Near]:
     """Return memories with their similarity and confidence, which is lower if the model reads only a part of the question."""
     results: list[Near] = []
-    for memory, hit in read:
+    for memory, hit in hits:
         is_trusted = hit.is_second or reading.share == 1
         cosine = hit.cosine if is_trusted else hit.cosine * trust_in(reading, memory.text)
         results.append(Near(memory, hit.cosine, confidence_of(cosine)))

@@ -62,25 +62,25 @@ class RecordMaker:
             return [(None, str(exc))] * len(memories)
         return [(next(embeddings), None) if len(text) <= LONG_CHARS else (None, "its text is long") for text in texts]
 
-    def make(self, draft: NewMemory, scope: Scope) -> MemoryRecord:
+    def make(self, new_memory: NewMemory, scope: Scope) -> MemoryRecord:
         """Return a record without a vector."""
         now = floor_to_millisecond(self._clock())
-        happened = floor_to_millisecond(draft.occurred_at) if draft.occurred_at else now
+        happened = floor_to_millisecond(new_memory.occurred_at) if new_memory.occurred_at else now
         return MemoryRecord(
-            memory_id=draft.memory_id or self._store.new_id(),
+            memory_id=new_memory.memory_id or self._store.new_id(),
             scope_id=scope.scope_id,
-            text=draft.text,
-            source=draft.source,
+            text=new_memory.text,
+            source=new_memory.source,
             occurred_at=happened,
             created_at=now,
             updated_at=now,
-            tags=draft.tags,
-            **_details(draft),
-            owners=draft.owners,
-            metadata=draft.metadata,
-            structured=draft.structured,
+            tags=new_memory.tags,
+            **_details(new_memory),
+            owners=new_memory.owners,
+            metadata=new_memory.metadata,
+            structured=new_memory.structured,
             occurrences=(happened,),
-            content_hash=content_hash(draft.text),
+            content_hash=content_hash(new_memory.text),
         )
 
     async def update(self, old: MemoryRecord, new: MemoryRecord) -> tuple[MemoryRecord, str | None]:
@@ -93,11 +93,11 @@ class RecordMaker:
         return dataclasses.replace(new, content_hash=content_hash(new.text), updated_at=now), pending
 
 
-def _details(draft: NewMemory) -> dict[str, Any]:
+def _details(new_memory: NewMemory) -> dict[str, Any]:
     """Return the details of a new memory; tags may name its speaker and conversation."""
-    details = get_details(draft)
+    details = get_details(new_memory)
     for name, prefixes in (("speaker", SPEAKER_PREFIXES), ("conversation_id", CONVERSATION_PREFIXES)):
-        details[name] = details.get(name) or tagged_value(draft.tags, prefixes)
+        details[name] = details.get(name) or tagged_value(new_memory.tags, prefixes)
     return details
 
 

@@ -73,7 +73,7 @@ class Scopes:
         """
         self._access.check_scope(name)
         await self._index.connected()
-        return await self._scopes.get_open(name, create=self._access.creates(wanted=True))
+        return await self._scopes.get_open(name, create=self._access.creates(is_wanted=True))
 
     async def find(self, name: str) -> Scope | None:
         """Return the scope with that name, archived or not; None if there is none. Waits only for the database."""
@@ -109,9 +109,9 @@ class Scopes:
         return [scope for scope_id in scope_ids if (scope := self._scopes.find_by_id(scope_id)) is not None]
 
     async def change(
-        self, name: str, new_name: str | None, description: str | None, *, agreed: Agreement | None = None
+        self, name: str, new_name: str | None, description: str | None, *, agreement: Agreement | None = None
     ) -> ChangedScope:
-        """Rename or describe a scope; with *agreed* only the one that the user confirmed.
+        """Rename or describe a scope; with *agreement* only the one that the user confirmed.
 
         Raises:
             ChangedSinceAskedError: another scope has that name now.
@@ -122,8 +122,8 @@ class Scopes:
         self._access.visibility.check_everything()
         await self._index.sidecar()
         scope = await self._scopes.get(name)
-        if agreed is not None:
-            agreed.check_scopes(scope)
+        if agreement is not None:
+            agreement.check_scopes(scope)
         if new_name is not None:
             check_name(new_name, "new_name")
             check_printable(new_name, "new_name")
@@ -137,10 +137,10 @@ class Scopes:
             await self._scopes.refresh()
         return ChangedScope(changed, scope)
 
-    async def merge(self, name: str, into: str, *, dry_run: bool = False, agreed: Agreement | None = None) -> Merged:
+    async def merge(self, name: str, into: str, *, dry_run: bool = False, agreement: Agreement | None = None) -> Merged:
         """Move every memory of a scope to another, and remove the empty one; ids, times and revisions stay.
 
-        With *agreed* only the scopes that the user confirmed are merged.
+        With *agreement* only the scopes that the user confirmed are merged.
 
         Raises:
             ChangedSinceAskedError: other scopes have those names now.
@@ -150,8 +150,8 @@ class Scopes:
         self._access.visibility.check_everything()
         await self._index.sidecar()
         source, target = await self._scopes.get(name), await self._scopes.get(into)
-        if agreed is not None:
-            agreed.check_scopes(source, target)
+        if agreement is not None:
+            agreement.check_scopes(source, target)
         if source.scope_id == target.scope_id:
             raise InvalidRequestError("into", f"{target.name!r} is the same scope")
         if is_global(source):

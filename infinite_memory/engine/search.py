@@ -150,27 +150,27 @@ class Searcher:
             note=note, reading=reading,
         )  # fmt: skip
 
-    async def _choose_embedded(self, asked: ParsedQuery) -> str:
+    async def _choose_embedded(self, parsed: ParsedQuery) -> str:
         """Return the text to embed: words of another language are not typos in the memories' language."""
-        if asked.as_written != asked.embedded:
-            [is_foreign] = await self._embeddings.find_foreign([asked.as_written])
+        if parsed.as_written != parsed.embedded:
+            [is_foreign] = await self._embeddings.find_foreign([parsed.as_written])
             if is_foreign:
-                return asked.as_written
-        return asked.embedded
+                return parsed.as_written
+        return parsed.embedded
 
-    async def _second_question(self, text: str, narrow: Filter, mode: Mode, notes: list[str]) -> SecondQuestion | None:
+    async def _second_question(self, text: str, filter_: Filter, mode: Mode, notes: list[str]) -> SecondQuestion | None:
         """Return the question in the second space, if it needs that; if the space is unavailable, add a note on the fallback."""
         wait_s = self._settings.wait_s if mode is Mode.SEMANTIC else self._settings.model_wait_s
         try:
-            return await self._index.second.read(text, narrow, wait_s)
+            return await self._index.second.read(text, filter_, wait_s)
         except EmbeddingError as exc:
             notes.append(f"other languages than English are found by words, hardly by meaning: {exc}")
             return None
 
-    async def _word_statistics(self, where: ScopedFilter, narrow: Filter) -> Filter | None:
+    async def _word_statistics(self, where: ScopedFilter, filter_: Filter) -> Filter | None:
         """Return the filter for the memories that word frequencies and spellings come from; None for all memories, which is faster."""
         if self._access.sees_everything:
-            return narrow if where.is_apart else None
+            return filter_ if where.is_apart else None
         if not self._access.visibility.conceals:
             return None
         return (await self._access.resolve(ScopedFilter(None)))[1]
@@ -273,13 +273,13 @@ class Searcher:
             (memory.text for memory in whole.values()), lambda: [told(match) for match in matches]
         )
 
-    async def maybe_in_thread(self, sidecar: VectorIndex, work: Callable[[], T], *, at_once: bool = True) -> T:
-        """Run *work*, in a thread if there are many memories, or if it is not *at_once* done."""
+    async def maybe_in_thread(self, sidecar: VectorIndex, func: Callable[[], T], *, at_once: bool = True) -> T:
+        """Run *func*, in a thread if there are many memories, or if it is not *at_once* done."""
         is_whole = sidecar is not self._index.partial  # the size of a partial index does not show that of the whole
         is_near = at_once and is_whole and not sidecar.is_remote
         if is_near and sum(sidecar.count_by_scope().values()) < IN_THREAD:
-            return work()
-        return await asyncio.get_running_loop().run_in_executor(None, work)
+            return func()
+        return await asyncio.get_running_loop().run_in_executor(None, func)
 
 
 def get_note(search: Search, ranked: Ranked) -> str | None:
@@ -294,36 +294,36 @@ def get_meaning_share(search: Search) -> float:
     return _SHARES[search.mode] if search.vector is not None else 0.0
 
 
-def _judging(said: str, search: Search, *, alone: bool) -> Callable[[Candidate, MemoryRecord, int], float]:
-    """Return the confidence function: of a candidate, its memory and rank, for a question with content hash *said*.
+def _judging(question_hash: str, search: Search, *, alone: bool) -> Callable[[Candidate, MemoryRecord, int], float]:
+    """Return the confidence function: of a candidate, its memory and rank, for a question with content hash *question_hash*.
 
     With *alone* the turns next to it do not count.
     """
 
-    def confidence(one: Candidate, memory: MemoryRecord, place: int) -> float:
-        if memory.content_hash == said:
+    def confidence(candidate: Candidate, memory: MemoryRecord, rank: int) -> float:
+        if memory.content_hash == question_hash:
             return SAME_TEXT
-        coverage = one.coverage
+        coverage = candidate.coverage
         if alone and search.text is not None and search.wording is not None:
             coverage = min(coverage, search.wording.share(memory.text))
-        cosine = one.cosine
-        if cosine is not None and one.is_second:
+        cosine = candidate.cosine
+        if cosine is not None and candidate.is_second:
             cosine *= SECOND_TRUST
         elif cosine is not None and search.reading.share < 1:
             cosine *= trust_in(search.reading, memory.text)
-        return confidence_in(cosine, coverage, one.exact_phrase, place)
+        return confidence_in(cosine, coverage, candidate.exact_phrase, rank)
 
     return confidence
 
 
 async def _reranked(
-    reranker: Reranker, query: str, sure: Sequence[tuple[Candidate, float]], found: Mapping[MemoryId, MemoryRecord]
+    reranker: Reranker, query: str, sure: Sequence[tuple[Candidate, float]], memories: Mapping[MemoryId, MemoryRecord]
 ) -> tuple[list[tuple[Candidate, float]], dict[MemoryId, float]]:
     """Return candidates in the order of a cross-encoder, and its scores.
 
     The confidences are reassigned in descending order to the new ranking.
     """
-    texts = [found[candidate.memory_id].text[:RERANKED_CHARS] for candidate, _ in sure]
+    texts = [memories[candidate.memory_id].text[:RERANKED_CHARS] for candidate, _ in sure]
     scores = await asyncio.to_thread(reranker.scores, query, texts)
     ordered = sorted(zip(scores, (candidate for candidate, _ in sure), strict=True), key=lambda pair: -pair[0])
     falling = sorted((confidence for _, confidence in sure), reverse=True)

@@ -159,7 +159,7 @@ class StatsService:
             space=space,
             sidecar_state=self._index.state,
             sidecar_count=sum(count for scope_id, count in indexed.items() if scope_id in scope_ids),
-            set_aside=len(await self._maintenance.set_aside(look=False)),
+            set_aside=len(await self._maintenance.set_aside(recheck=False)),
             second=await self._second(),
         )
 
@@ -196,22 +196,22 @@ class StatsService:
         shares = await self._embeddings.spelled_out([memory.text[:TEXT_CHARS] for memory in page.memories])
         return language_hint(shares, self._config.embedding.model)
 
-    async def health(self, *, look: bool = True) -> Health:
+    async def health(self, *, recheck: bool = True) -> Health:
         """Check each part; never raises.
 
         Args:
-            look: Whether to check documents too, which takes longer; for infrequent callers.
+            recheck: Whether to check documents too, which takes longer; for infrequent callers.
         """
 
-        async def tried(work: Awaitable[object]) -> str:
+        async def tried(awaitable: Awaitable[object]) -> str:
             try:
-                await work
+                await awaitable
             except InfiniteMemoryError as exc:
                 return str(exc)
             return "ok"
 
         mongodb, sidecar = await tried(self._store.ping()), await tried(self._index.probe())
-        set_aside = await self._quietly_looked() if look and (mongodb, sidecar) == ("ok", "ok") else None
+        set_aside = await self._quietly_looked() if recheck and (mongodb, sidecar) == ("ok", "ok") else None
         model = await tried(self._embeddings.ready())
         if model == "ok" and self._index.second.embeddings.failure is not None:
             model = f"the second model: {self._index.second.embeddings.failure}"

@@ -117,7 +117,7 @@ class SummaryQuotes:
             hashed = await run_at_once_or_in_thread([text], partial(content_hash, text))
             changed = dataclasses.replace(summary, text=text, content_hash=hashed, embedding=None, updated_at=now)
             await self._remove_versions(summary.memory_id, texts)
-            stored = await self._store.replace(changed, revise=False)
+            stored = await self._store.replace(changed, keep_revision=False)
             if stored.deleted_at is None:
                 await self._index.on_written([stored])
 

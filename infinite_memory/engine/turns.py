@@ -102,10 +102,10 @@ def find_evidence(candidates: Sequence[Spoken]) -> dict[MemoryId, Evidence]:
         beside = speaking.get(memory_id) if memory_id is not None else None
         return beside.words if beside is not None and beside.is_short else 0.0
 
-    def evidence(one: Spoken) -> Evidence:
-        first = best[one.turn.conversation]
-        others = [other.score for other in first if other is not one]
-        beside = (words(one.turn.before), words(one.turn.after)) if one.is_short else (0.0, 0.0)
-        return Evidence(*beside, others[0] if others else 0.0, float(one.is_addressed))
+    def evidence(turn: Spoken) -> Evidence:
+        first = best[turn.turn.conversation]
+        others = [other.score for other in first if other is not turn]
+        beside = (words(turn.turn.before), words(turn.turn.after)) if turn.is_short else (0.0, 0.0)
+        return Evidence(*beside, others[0] if others else 0.0, float(turn.is_addressed))
 
     return {candidate.memory_id: evidence(candidate) for candidate in candidates}

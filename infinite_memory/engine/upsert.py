@@ -84,7 +84,7 @@ class Upserts:
         self._access, self._store, self._index, self._scopes = access, store, index, scopes
         self._records, self._clock, self._locks = records, clock, locks
 
-    async def upsert(self, draft: NewMemory, *, create_scope: bool = True) -> Upserted:
+    async def upsert(self, new_memory: NewMemory, *, create_scope: bool = True) -> Upserted:
         """Store a memory with structured content, or merge it into the one with the same type, source and content.
 
         Merging unites the tags, keeps the higher confidence, updates ``updated_at`` and changes nothing else. A soft-forgotten memory is
@@ -98,14 +98,14 @@ class Upserts:
         """
         self._access.visibility.check_everything()
         await self._index.sidecar()
-        key = content_key(draft.type, draft.source, draft.structured)
+        key = content_key(new_memory.type, new_memory.source, new_memory.structured)
         keys = await self._index.id_keys.get()
         for _ in range(_TRIES):
-            scope = await self._scopes.get_open(draft.scope, create=create_scope)
+            scope = await self._scopes.get_open(new_memory.scope, create=create_scope)
             lock = self._locks.setdefault(keys.ids(_format_place(scope.scope_id, key, 0))[0], asyncio.Lock())
             async with lock:
                 try:
-                    done = await self._try_upsert(draft, scope, key, keys)
+                    done = await self._try_upsert(new_memory, scope, key, keys)
                 except ScopeNotFoundError:
                     done = None  # removed or merged just now, nothing was stored: another scope may have the name
             if done is not None:
@@ -113,7 +113,7 @@ class Upserts:
             await self._scopes.refresh()
         raise StoreError("this memory is being saved by others all the time; try again")
 
-    async def _try_upsert(self, draft: NewMemory, scope: Scope, key: str, keys: IdKeys) -> Upserted | None:
+    async def _try_upsert(self, new_memory: NewMemory, scope: Scope, key: str, keys: IdKeys) -> Upserted | None:
         """Store or merge once; None if another process was faster."""
         free: MemoryId | None = None
         for number in itertools.count():
@@ -123,20 +123,20 @@ class Upserts:
                 if memory_id not in memories or _get_key(memories[memory_id]) != key:
                     continue
                 if memories[memory_id].deleted_at is None:
-                    return await self._merge(memories[memory_id], draft, scope)
+                    return await self._merge(memories[memory_id], new_memory, scope)
                 await self._store.undelete({memory_id: scope.scope_id})
-                again = await self._try_upsert(draft, scope, key, keys)  # with its current state
+                again = await self._try_upsert(new_memory, scope, key, keys)  # with its current state
                 return again and dataclasses.replace(again, outcome=UpsertOutcome.UPDATED)
             # Moved memories keep their ids.
             moved = await self._store.find_moved([memory_id for memory_id in ids if memory_id not in memories])
             if free is None and ids[0] not in memories and ids[0] not in moved:
                 free = ids[0]
             if free is not None and not memories and not moved:
-                return await self._add(draft, scope, free)
+                return await self._add(new_memory, scope, free)
         raise AssertionError  # itertools.count never ends
 
-    async def _add(self, draft: NewMemory, scope: Scope, memory_id: MemoryId) -> Upserted | None:
-        memory = dataclasses.replace(self._records.make(draft, scope), memory_id=memory_id)
+    async def _add(self, new_memory: NewMemory, scope: Scope, memory_id: MemoryId) -> Upserted | None:
+        memory = dataclasses.replace(self._records.make(new_memory, scope), memory_id=memory_id)
         [(embedding, pending)] = await self._records.embed([memory])
         whole = dataclasses.replace(memory, embedding=embedding)
         try:
@@ -146,14 +146,16 @@ class Upserts:
         await self._index.on_written([whole])
         return Upserted(StoreResult(whole, scope, pending), UpsertOutcome.STORED)
 
-    async def _merge(self, old: MemoryRecord, draft: NewMemory, scope: Scope) -> Upserted | None:
-        tags = _united(old.tags, draft.tags)
-        confidence = max((value for value in (old.confidence, draft.confidence) if value is not None), default=None)
+    async def _merge(self, old: MemoryRecord, new_memory: NewMemory, scope: Scope) -> Upserted | None:
+        tags = _united(old.tags, new_memory.tags)
+        confidence = max(
+            (value for value in (old.confidence, new_memory.confidence) if value is not None), default=None
+        )
         says_more = len(tags) > len(old.tags) or confidence != old.confidence
         new = changed(old, MemoryUpdate(tags=tags if says_more else None, confidence=confidence))
         now = max(floor_to_millisecond(self._clock()), old.updated_at)
         try:
-            stored = await self._store.replace(dataclasses.replace(new, updated_at=now), revise=says_more)
+            stored = await self._store.replace(dataclasses.replace(new, updated_at=now), keep_revision=says_more)
         except (MemoryNotFoundError, MemoryChangedError):
             return None
         await self._index.on_written([stored])

@@ -83,7 +83,7 @@ class Capture:
                 return
 
     async def capture_said(
-        self, engine: Engine, said: Json, reading: Reading, project: Project, control: Control, *, stores: bool
+        self, engine: Engine, message: Json, reading: Reading, project: Project, control: Control, *, stores: bool
     ) -> None:
         """Store a turn that is in the event itself, for a client without usable transcripts; the offset counts such events.
 
@@ -91,7 +91,7 @@ class Capture:
             ValueError: the event is malformed.
             InfiniteMemoryError: the turn could not be stored; it is read again next time.
         """
-        speaker, text, timestamp, key = (said.get(name) for name in ("speaker", "text", "at", "key"))
+        speaker, text, timestamp, key = (message.get(name) for name in ("speaker", "text", "at", "key"))
         if speaker not in (USER, ASSISTANT) or not isinstance(text, str) or not isinstance(timestamp, float):
             raise ValueError("the event does not tell who said what, and when")
         turns, skips = read_saying(str(speaker), text, timestamp, str(key or ""), is_skipping=reading.is_skipping)
@@ -152,9 +152,9 @@ async def _find_told(
     return {key for key, is_noted in zip(ids, noted, strict=True) if is_noted}
 
 
-async def _make_text_ids(engine: Engine, draft: NewMemory, project: Project) -> Sequence[str]:
+async def _make_text_ids(engine: Engine, new_memory: NewMemory, project: Project) -> Sequence[str]:
     """Return the ledger's ids for speaker and text, independent of the timestamp."""
-    utterance = f"{draft.speaker}\0{content_hash(draft.text)}"
+    utterance = f"{new_memory.speaker}\0{content_hash(new_memory.text)}"
     return await engine.memories.make_ids(f"hook-said-whenever/{project.root}/{utterance}")
 
 

@@ -177,10 +177,12 @@ def _topics(sentences: Sequence[_Sentence], turns: Sequence[Said]) -> list[_Sent
     weights = {word: count / total * (1 - count / total) for word, count in spread.items()}
     first = next((sentence for sentence in sentences if turns[sentence.turn].speaker == USER), None)
 
-    def value(one: _Sentence) -> tuple[float, int, int]:
-        share = sum(sorted(weights[word] for word in one.words)) / (len(one.words) + 3)
-        factor = FIRST_PROMPT_WEIGHT if one == first else USER_WEIGHT if turns[one.turn].speaker == USER else 1.0
-        return share * factor, -one.turn, -one.number
+    def value(sentence: _Sentence) -> tuple[float, int, int]:
+        share = sum(sorted(weights[word] for word in sentence.words)) / (len(sentence.words) + 3)
+        factor = (
+            FIRST_PROMPT_WEIGHT if sentence == first else USER_WEIGHT if turns[sentence.turn].speaker == USER else 1.0
+        )
+        return share * factor, -sentence.turn, -sentence.number
 
     chosen: list[_Sentence] = []
     candidates = [sentence for sentence in sentences if sentence.words]
@@ -194,28 +196,30 @@ def _topics(sentences: Sequence[_Sentence], turns: Sequence[Said]) -> list[_Sent
     return chosen
 
 
-def _decides(one: _Sentence) -> bool:
-    return not one.is_question and _DECISION.search(one.text) is not None
+def _decides(sentence: _Sentence) -> bool:
+    return not sentence.is_question and _DECISION.search(sentence.text) is not None
 
 
-def _stays_open(one: _Sentence, turns: Sequence[Said], last_of_others: Mapping[str | None, int]) -> bool:
+def _stays_open(sentence: _Sentence, turns: Sequence[Said], last_of_others: Mapping[str | None, int]) -> bool:
     """True for an unanswered question, and for a remaining task named in the last turns.
 
     Args:
         last_of_others: For each speaker, the number of the last turn by anybody else.
     """
-    if one.is_question:
-        return last_of_others[turns[one.turn].speaker] <= one.turn
-    is_last = one.turn >= len(turns) - LAST_TURNS
-    return is_last and turns[one.turn].speaker in (USER, ASSISTANT) and _REMAINING.search(one.text) is not None
+    if sentence.is_question:
+        return last_of_others[turns[sentence.turn].speaker] <= sentence.turn
+    is_last = sentence.turn >= len(turns) - LAST_TURNS
+    return (
+        is_last and turns[sentence.turn].speaker in (USER, ASSISTANT) and _REMAINING.search(sentence.text) is not None
+    )
 
 
-def _take_first(sentences: Iterable[_Sentence], most: int) -> list[_Sentence]:
-    """Return the first *most* sentences with distinct texts."""
+def _take_first(sentences: Iterable[_Sentence], limit: int) -> list[_Sentence]:
+    """Return the first *limit* sentences with distinct texts."""
     distinct: dict[str, _Sentence] = {}
     for sentence in sentences:
         distinct.setdefault(sentence.text.casefold(), sentence)
-    return list(distinct.values())[:most]
+    return list(distinct.values())[:limit]
 
 
 def _files(turns: Sequence[Said]) -> list[str]:

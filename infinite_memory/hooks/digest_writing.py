@@ -36,14 +36,14 @@ def choose_shown(turns: Sequence[MemoryRecord]) -> list[MemoryRecord]:
     return chosen
 
 
-async def write_digest(model: ChatModel, shown: Sequence[MemoryRecord]) -> str:
-    """Have *model* write the digest of the turns *shown*; its output is masked again, as it may contain secrets.
+async def write_digest(model: ChatModel, turns: Sequence[MemoryRecord]) -> str:
+    """Have *model* write the digest of the turns *turns*; its output is masked again, as it may contain secrets.
 
     Raises:
         ModelError: the model does not answer.
         ConfigError: the model's key cannot be read.
     """
-    transcript = "\n".join(map(_line, shown))
+    transcript = "\n".join(map(_line, turns))
     text = await ask_model(model, ASKED, [ChatMessage(Role.USER, transcript)], max_tokens=MAX_TOKENS)
     masked, _ = mask(text.strip())
     return cut_text(masked, MAX_DIGEST_CHARS)

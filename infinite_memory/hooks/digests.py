@@ -208,12 +208,14 @@ async def _find_quoted(engine: Engine, digests: Sequence[MemoryRecord]) -> Mappi
 
 
 def _unsound(
-    digests: Sequence[MemoryRecord], found: Mapping[MemoryId, MemoryRecord], purged_before: dt.datetime | None
+    digests: Sequence[MemoryRecord], memories: Mapping[MemoryId, MemoryRecord], purged_before: dt.datetime | None
 ) -> list[MemoryRecord]:
-    """Return the result of `find_unsound`, given that of `_find_quoted` as *found*."""
-    sound = {memory_id for memory_id, memory in found.items() if memory.deleted_at is None or memory.is_pruned}
-    hidden = found.keys() - sound
-    changed_at = {memory_id: found[memory_id].updated_at for memory_id in sound if found[memory_id].deleted_at is None}
+    """Return the result of `find_unsound`, given that of `_find_quoted` as *memories*."""
+    sound = {memory_id for memory_id, memory in memories.items() if memory.deleted_at is None or memory.is_pruned}
+    hidden = memories.keys() - sound
+    changed_at = {
+        memory_id: memories[memory_id].updated_at for memory_id in sound if memories[memory_id].deleted_at is None
+    }
     return [
         digest
         for digest in digests

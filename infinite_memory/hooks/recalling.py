@@ -164,11 +164,11 @@ async def _find_beside(engine: Engine, memory: MemoryRecord, *, is_after: bool) 
 
 
 async def _find_exchange(
-    engine: Engine, memory: MemoryRecord, known: Mapping[MemoryId, MemoryRecord]
+    engine: Engine, memory: MemoryRecord, memories: Mapping[MemoryId, MemoryRecord]
 ) -> tuple[MemoryRecord, ...]:
     """Return a turn with its answer, or with the turn it answers; alone if there is none, or if it is not a turn.
 
-    *known* holds memories that are already loaded.
+    *memories* holds memories that are already loaded.
     """
     if memory.conversation_id is None or memory.type != TURN:
         return (memory,)
@@ -176,7 +176,7 @@ async def _find_exchange(
     beside = await _find_beside(engine, memory, is_after=is_answered)
     if beside is None:
         return (memory,)
-    neighbour = known.get(beside) or (await engine.memories.find([beside])).get(beside)
+    neighbour = memories.get(beside) or (await engine.memories.find([beside])).get(beside)
     if neighbour is None or neighbour.speaker not in {USER, ASSISTANT} - {memory.speaker}:
         return (memory,)
     return (memory, neighbour) if is_answered else (neighbour, memory)
@@ -185,7 +185,7 @@ async def _find_exchange(
 def _last_sessions(turns: Iterable[MemoryRecord], digests: Sequence[MemoryRecord], asking: Asking) -> Iterator[Line]:
     """Yield a line for each of the last sessions: its digest, or without one its first question and its end."""
     talks: dict[str, list[MemoryRecord]] = {}
-    for entry in sorted((*turns, *digests), key=lambda one: one.occurred_at, reverse=True):
+    for entry in sorted((*turns, *digests), key=lambda memory: memory.occurred_at, reverse=True):
         if entry.conversation_id and entry.conversation_id != asking.session_id:
             talks.setdefault(entry.conversation_id, []).append(entry)
     for talk in list(talks.values())[:SESSIONS]:
@@ -198,10 +198,10 @@ def _last_sessions(turns: Iterable[MemoryRecord], digests: Sequence[MemoryRecord
             yield (), f"{when} {_format_ends(talk)}"
 
 
-def _format_ends(talk: Sequence[MemoryRecord]) -> str:
-    """Return the first question and the last answer of a session; *talk* is newest first."""
-    first = next((turn for turn in reversed(talk) if turn.speaker == USER), None)
-    last = next((turn for turn in talk if turn.speaker == ASSISTANT), None)
+def _format_ends(turns: Sequence[MemoryRecord]) -> str:
+    """Return the first question and the last answer of a session; *turns* is newest first."""
+    first = next((turn for turn in reversed(turns) if turn.speaker == USER), None)
+    last = next((turn for turn in turns if turn.speaker == ASSISTANT), None)
     ends = [f"asked: {_short(first.text)}"] if first else []
     return " ".join([*ends, *([f"ended with: {_short(last.text)}"] if last else [])])
 
@@ -231,9 +231,9 @@ def _name(value: str) -> str:
     return _short(value, MAX_NAME_CHARS).translate(_BRACKETS)
 
 
-def _short(text: str, most: int = MAX_TOPIC_CHARS) -> str:
+def _short(text: str, max_chars: int = MAX_TOPIC_CHARS) -> str:
     """Return a value of a memory on one line, unable to leave the frame. Every shown value goes through here."""
-    return cut_text(_FRAME.sub("‹", _UNPRINTABLE.sub("", " ".join(text.split()))), most)
+    return cut_text(_FRAME.sub("‹", _UNPRINTABLE.sub("", " ".join(text.split()))), max_chars)
 
 
 def _written(lines: Iterable[Line], asking: Asking, recalled: Recalled) -> str:

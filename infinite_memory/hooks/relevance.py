@@ -64,15 +64,15 @@ def judge(
     return judged
 
 
-def _leads(own: Explanation, rivals: Sequence[Explanation]) -> tuple[float, float]:
+def _leads(hit: Explanation, rivals: Sequence[Explanation]) -> tuple[float, float]:
     """Return a hit's lead over its best rival in cosine and in words, each separately; negative if it is behind."""
-    in_meaning = (own.cosine or 0.0) - max([USUAL_COSINE, *(rival.cosine or 0.0 for rival in rivals)])
-    in_words = own.parts.words - max([USUAL_WORDS, *(rival.parts.words for rival in rivals)])
+    in_meaning = (hit.cosine or 0.0) - max([USUAL_COSINE, *(rival.cosine or 0.0 for rival in rivals)])
+    in_words = hit.parts.words - max([USUAL_WORDS, *(rival.parts.words for rival in rivals)])
     return _within(in_meaning, MAX_COSINE_LEAD), _within(in_words, MAX_WORDS_LEAD)
 
 
-def _within(value: float, most: float) -> float:
-    return max(-most, min(most, value))
+def _within(value: float, bound: float) -> float:
+    return max(-bound, min(bound, value))
 
 
 def asks(memory: MemoryRecord) -> bool:

@@ -333,17 +333,17 @@ class HookService:
             await asyncio.to_thread(self._sessions.save_reading, reading)
 
     async def _capture_until(
-        self, until: float | None, reading: Reading, settings: list[dict[str, str]], said: Json | None = None
+        self, until: float | None, reading: Reading, settings: list[dict[str, str]], message: Json | None = None
     ) -> None:
-        """Store the turns up to an instant, or the turn in an event (*said*)."""
+        """Store the turns up to an instant, or the turn in an event (*message*)."""
         project: Project = await asyncio.to_thread(find_project, reading.cwd)
         configs = [await asyncio.to_thread(self._settings.read, {"environ": setting}) for setting in settings]
         stores = project.captures and all(config.capture.enabled for config in configs)
         control, engine = await asyncio.to_thread(settle_control, self._home), await self._engine()
         if stores:
             project = dataclasses.replace(project, scope=await find_scope(engine, project))
-        if said is not None:
-            await self._capture.capture_said(engine, said, reading, project, control, stores=stores)
+        if message is not None:
+            await self._capture.capture_said(engine, message, reading, project, control, stores=stores)
             return
         await self._capture.capture(engine, reading, project, control, stores=stores, until=until)
 

@@ -320,11 +320,11 @@ class TextIndex(Protocol):
     def set_archived(self, scope_ids: Iterable[ScopeId]) -> None:
         """Exclude these scopes if a filter names no scopes."""
 
-    def read(self, question: str, spelling: Spelling, seen: Filter | None = None) -> ParsedTextQuery:
+    def read(self, question: str, spelling: Spelling, visible: Filter | None = None) -> ParsedTextQuery:
         """Parse *question* into the terms of the index.
 
         Args:
-            seen: The memories that determine word rarity and spelling corrections; None for all of them, which is faster. With it the
+            visible: The memories that determine word rarity and spelling corrections; None for all of them, which is faster. With it the
                 result does not depend on other memories.
         """
 
@@ -388,10 +388,10 @@ class TextFiles(Protocol):
         """Record that no file contains words of forgotten memories."""
 
 
-async def call(index: VectorIndex, work: Callable[[], T]) -> T:
-    """Run *work* on *index* and return its result: in a thread if the index is remote, else directly, which is faster than a thread.
+async def call(index: VectorIndex, func: Callable[[], T]) -> T:
+    """Run *func* on *index* and return its result: in a thread if the index is remote, else directly, which is faster than a thread.
 
     Raises:
         IndexUnavailableError: the server does not answer.
     """
-    return await asyncio.to_thread(work) if index.is_remote else work()
+    return await asyncio.to_thread(func) if index.is_remote else func()

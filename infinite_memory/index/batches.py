@@ -42,11 +42,11 @@ def in_columns(rows: Iterable[IndexRow], limit: int) -> Iterator[IndexBatch]:
         yield _columns(held)
 
 
-def _columns(held: dict[bytes, IndexRow]) -> IndexBatch:
-    rows = list(held.values())
+def _columns(rows_by_key: dict[bytes, IndexRow]) -> IndexBatch:
+    rows = list(rows_by_key.values())
     embeddings = [row.embedding for row in rows]
     return IndexBatch(
-        keys=list(held),
+        keys=list(rows_by_key),
         scope_ids=[row.scope_id for row in rows],
         revisions=[row.revision for row in rows],
         occurred_ms=[milliseconds(row.occurred_at) for row in rows],

@@ -219,12 +219,12 @@ class TableFilter:
             candidates = table.between(times[0].start, times[0].end) if times else None
         return candidates
 
-    def _tested(self, at: NDArray[Any] | slice) -> Mask:
-        """Test the slots *at* against all conditions but ids and tags."""
-        passing = self._table.is_alive[at].copy()
+    def _tested(self, rows: NDArray[Any] | slice) -> Mask:
+        """Test the slots *rows* against all conditions but ids and tags."""
+        passing = self._table.is_alive[rows].copy()
         for condition in self._conditions:
             if condition.field in _COLUMNS:
-                column = self._table.column(_COLUMNS[condition.field])[at]
+                column = self._table.column(_COLUMNS[condition.field])[rows]
                 passing &= self._has(condition, column) if isinstance(condition, AnyOf) else _inside(condition, column)
         return passing
 

@@ -149,13 +149,13 @@ class StoreFollower:
             self._writer.behind = self.state
         self._readiness.opened.fail(exc)
 
-    async def _follow_words(self, away: OfflineIndex) -> None:
+    async def _follow_words(self, offline: OfflineIndex) -> None:
         """Let the text index follow the store alone for a while, and answer alone if no vector index is open yet."""
-        if self._writer.current is None and await self.words_alone.open(away.reason):
-            self._writer.partial = away
-            await self._writer.enter_early_words(away.reason)
+        if self._writer.current is None and await self.words_alone.open(offline.reason):
+            self._writer.partial = offline
+            await self._writer.enter_early_words(offline.reason)
             self._readiness.worded.open()
-        await self.words_alone.follow(away, self.token, RETRY_S)
+        await self.words_alone.follow(offline, self.token, RETRY_S)
 
     def _fail(self, exc: InfiniteMemoryError) -> None:
         self._writer.partial = None

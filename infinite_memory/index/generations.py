@@ -79,10 +79,12 @@ class Generations:
             int(match[1]) for entry in self.folder.iterdir() if (match := self._pattern.fullmatch(entry.name))
         )
 
-    def newest(self, holding: str | None = None) -> int | None:
-        """Return the number of the newest generation, or of the newest *holding* such a file; None if there is none."""
+    def newest(self, containing: str | None = None) -> int | None:
+        """Return the number of the newest generation, or of the newest *containing* such a file; None if there is none."""
         numbers = (number for number in reversed(self.numbers()))
-        return next((number for number in numbers if holding is None or (self.path(number) / holding).is_file()), None)
+        return next(
+            (number for number in numbers if containing is None or (self.path(number) / containing).is_file()), None
+        )
 
     def create(self) -> Path:
         """Create the folder of the next generation, in place.

@@ -242,37 +242,37 @@ class MetadataTable:
         short = [turn for turn in turns if max_turns is None or len(turn) <= max_turns]
         return slots, np.concatenate(short) if short else np.empty(0, np.int64)
 
-    def neighbours(self, asked: Slots, slots: Slots) -> dict[MemoryId, Neighbours]:
-        """Return the memories before and after each of *asked*, from the result of `find_turns`; needs no lock."""
+    def neighbours(self, hit_slots: Slots, slots: Slots) -> dict[MemoryId, Neighbours]:
+        """Return the memories before and after each of *hit_slots*, from the result of `find_turns`; needs no lock."""
         if not len(slots):
             return {}
-        if len(asked) <= FEW_ASKED < MANY_TURNS < len(slots):
-            slots = self._beside(asked, slots)
+        if len(hit_slots) <= FEW_ASKED < MANY_TURNS < len(slots):
+            slots = self._beside(hit_slots, slots)
         order = tuple(self.column(name)[slots] for name in ("key", "occurred_ms", *_CONVERSATION))
         slots = slots[np.lexsort(order)]
         groups = self._number_conversations(slots)
-        places = np.flatnonzero(np.isin(slots, asked))
+        places = np.flatnonzero(np.isin(slots, hit_slots))
         around = np.unique(np.concatenate([places - 1, places, places + 1]))
         around = around[(around >= 0) & (around < len(slots))]
         ids = dict(zip(around.tolist(), to_ids(self.column("key")[slots[around]]), strict=True))
         named = dict(zip(around.tolist(), groups[around].tolist(), strict=True))
 
-        def beside(place: int, other: int) -> MemoryId | None:
-            return ids[other] if named.get(other) == named[place] else None
+        def beside(index: int, other: int) -> MemoryId | None:
+            return ids[other] if named.get(other) == named[index] else None
 
         return {
             ids[index]: Neighbours(beside(index, index - 1), beside(index, index + 1), str(named[index]))
             for index in places.tolist()
         }
 
-    def _beside(self, asked: Slots, slots: Slots) -> Slots:
-        """Return the *slots* that share the time of one of *asked*, the last time before or the next time after it.
+    def _beside(self, hit_slots: Slots, slots: Slots) -> Slots:
+        """Return the *slots* that share the time of one of *hit_slots*, the last time before or the next time after it.
 
         Why not sort: sorting a million turns takes forty times as long as scanning them.
         """
         times, selected = self.column("occurred_ms")[slots], np.zeros(len(slots), np.bool_)
         codes = [self.column(name)[slots] for name in _CONVERSATION]
-        for slot in asked.tolist():
+        for slot in hit_slots.tolist():
             same = np.ones(len(slots), np.bool_)
             for name, column in zip(_CONVERSATION, codes, strict=True):
                 same &= column == self.column(name)[slot]

@@ -86,18 +86,18 @@ async def compare(
 
 
 async def _settle(
-    sidecar: VectorIndex, asked: Mapping[MemoryId, int], surplus: Iterable[MemoryId], settle_s: float
+    sidecar: VectorIndex, expected: Mapping[MemoryId, int], surplus: Iterable[MemoryId], settle_s: float
 ) -> set[MemoryId]:
     """Return the memories that *sidecar* still lacks at the required revision after it had time to catch up."""
-    behind, surplus, until = set(asked), list(surplus), time.monotonic() + settle_s
+    behind, surplus, until = set(expected), list(surplus), time.monotonic() + settle_s
     while True:
         if behind:
             revisions = await call(sidecar, partial(sidecar.get_revisions, list(behind)))
-            behind = {memory_id for memory_id in behind if revisions.get(memory_id, 0) < asked[memory_id]}
+            behind = {memory_id for memory_id in behind if revisions.get(memory_id, 0) < expected[memory_id]}
         if surplus and settle_s:
             surplus = list(await call(sidecar, partial(sidecar.locate, surplus)))
         remaining_s = until - time.monotonic()
-        if remaining_s <= 0 or not (surplus or any(asked[memory_id] != _NEVER for memory_id in behind)):
+        if remaining_s <= 0 or not (surplus or any(expected[memory_id] != _NEVER for memory_id in behind)):
             return behind
         await asyncio.sleep(min(SETTLE_AGAIN_S, remaining_s))
 

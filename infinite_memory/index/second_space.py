@@ -76,9 +76,9 @@ class SecondSpace:
     """
 
     def __init__(
-        self, store: Store, first: EmbeddingService, embeddings: EmbeddingService, files: VectorIndexFiles, mode: str
+        self, store: Store, primary: EmbeddingService, embeddings: EmbeddingService, files: VectorIndexFiles, mode: str
     ) -> None:
-        self._store, self._first, self.embeddings, self._files, self._mode = store, first, embeddings, files, mode
+        self._store, self._first, self.embeddings, self._files, self._mode = store, primary, embeddings, files, mode
         self._index: VectorIndex | None = None
         self._archived: frozenset[ScopeId] = frozenset()
         self._wanted = mode == ALWAYS
@@ -290,14 +290,14 @@ class SecondSpace:
             await self._read_again(index, sidecar, missing[offset : offset + BATCH])
         log.info("the second space is level: %d memories", len(missing), extra={"event": "second_space_level"})
 
-    async def _read_again(self, index: VectorIndex, sidecar: VectorIndex, wanted: Sequence[MemoryId]) -> None:
+    async def _read_again(self, index: VectorIndex, sidecar: VectorIndex, memory_ids: Sequence[MemoryId]) -> None:
         """Reload memories from the store and embed them; those that no longer exist are removed.
 
         Raises:
             EmbeddingError: the second model cannot be used.
             StoreError: the store cannot be read.
         """
-        located = await call(sidecar, lambda: sidecar.locate(wanted))
+        located = await call(sidecar, lambda: sidecar.locate(memory_ids))
         by_id = await self._store.fetch(located, latest=True)
         memories = list(by_id.values())
         texts = [embedded_text(memory) for memory in memories]
@@ -305,8 +305,8 @@ class SecondSpace:
         foreign = await self._first.find_foreign(texts)
         embeddings = await self.embeddings.embed_memories(texts, Priority.BACKGROUND)
         await self._enter(index, memories, foreign, embeddings)
-        located = await call(sidecar, lambda: sidecar.locate(wanted))
-        index.remove([memory_id for memory_id in wanted if memory_id not in by_id or memory_id not in located])
+        located = await call(sidecar, lambda: sidecar.locate(memory_ids))
+        index.remove([memory_id for memory_id in memory_ids if memory_id not in by_id or memory_id not in located])
 
 
 async def _no_sidecar() -> VectorIndex:

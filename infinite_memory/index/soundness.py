@@ -61,7 +61,7 @@ class Soundness:
         except (StoreError, SidecarError) as exc:
             log.info("documents were not looked at: %s", exc, extra={"event": "documents_not_checked"})
 
-    async def look(self, *, everything: bool = False) -> None:
+    async def look(self, *, full: bool = False) -> None:
         """Check documents, and reload memories that are no longer set aside.
 
         Raises:
@@ -69,7 +69,7 @@ class Soundness:
         """
         async with self._looking:
             before = memories_among(self._store.set_aside.documents())
-            await self._store.repairs.look(everything=everything)
+            await self._store.repairs.look(full=full)
             still = memories_among(self._store.set_aside.documents())
             if accepted := {memory_id: scope for memory_id, scope in before.items() if memory_id not in still}:
                 await self._read_again(accepted)

@@ -267,14 +267,14 @@ class IndexSync:
         await self.sidecar()
         await self._soundness.looked(wait_s)
 
-    async def look_at_documents(self, *, everything: bool = False) -> None:
+    async def look_at_documents(self, *, full: bool = False) -> None:
         """Check documents; see `Repairs.look`. Memories no longer set aside can be found again.
 
         Raises:
             StoreError: the store cannot be read.
         """
         hidden = self._scopes.hidden_ids()
-        await self._soundness.look(everything=everything)
+        await self._soundness.look(full=full)
         await self._follower.reload_scopes(await self.sidecar(), hidden)
 
     async def reload_repaired(self, documents: Sequence[SetAsideDocument]) -> None:
@@ -296,8 +296,8 @@ class IndexSync:
         with contextlib.suppress(SidecarError):  # its hits are dropped on read
             await self._writer.exclude_unreadable(document)
 
-    async def _read_again(self, wanted: Located) -> None:
-        await self._writer.reload(await self.sidecar(), wanted)
+    async def _read_again(self, located: Located) -> None:
+        await self._writer.reload(await self.sidecar(), located)
 
     # upkeep
 

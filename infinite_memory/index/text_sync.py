@@ -94,23 +94,23 @@ class TextSync:
             self._purge = self._purge or self._files.is_unclean
         return self._early
 
-    async def open_alone(self, read: Callable[[], AsyncIterator[tuple[VectorIndex, Sequence[MemoryRecord]]]]) -> None:
-        """Start adding what *read* yields to a new index if there is no vector index; waits a short time.
+    async def open_alone(self, load: Callable[[], AsyncIterator[tuple[VectorIndex, Sequence[MemoryRecord]]]]) -> None:
+        """Start adding what *load* yields to a new index if there is no vector index; waits a short time.
 
         It is rewritten once there is one, which knows the previous turns.
         """
         if self._opening is None or self._opening.done():
-            self._opening = asyncio.create_task(self._open_alone(read), name="reading the words from the store")
+            self._opening = asyncio.create_task(self._open_alone(load), name="reading the words from the store")
         await asyncio.wait({self._opening}, timeout=OPEN_WAIT_S)
 
-    async def _open_alone(self, read: Callable[[], AsyncIterator[tuple[VectorIndex, Sequence[MemoryRecord]]]]) -> None:
+    async def _open_alone(self, load: Callable[[], AsyncIterator[tuple[VectorIndex, Sequence[MemoryRecord]]]]) -> None:
         try:
             token = await self._store.change_token()
             index = await asyncio.to_thread(lambda: self._files.create(self._store.identity))
             await asyncio.to_thread(lambda: self._files.settle(index))
             index.set_archived(self._archived)
             self._next, self._touched = index, set()
-            async for sidecar, memories in read():
+            async for sidecar, memories in load():
                 await self._enter(
                     index, sidecar, [memory for memory in memories if memory.memory_id not in self._touched]
                 )

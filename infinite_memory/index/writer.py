@@ -215,19 +215,19 @@ class IndexWriter:
             return False
         return revisions[memory_id] >= revision and self._text.is_current(memory_id, revision)
 
-    async def reload(self, index: VectorIndex, wanted: Located) -> None:
+    async def reload(self, index: VectorIndex, located: Located) -> None:
         """Reload memories from the store into *index*; those not live there are removed.
 
         Raises:
             StoreError: the store cannot be read.
         """
         began, writes_began = self.removals.count, self._writes.count
-        memories = await self._store.fetch(wanted, vectors=True)
-        if absent := {memory_id: scope_id for memory_id, scope_id in wanted.items() if memory_id not in memories}:
+        memories = await self._store.fetch(located, vectors=True)
+        if absent := {memory_id: scope_id for memory_id, scope_id in located.items() if memory_id not in memories}:
             memories |= await self._store.fetch(absent, vectors=True, latest=True)
         for memory_id in self.removals.since(began, list(memories)):  # the version read may be older
             del memories[memory_id]
-        absent_ids = wanted.keys() - memories.keys()
+        absent_ids = located.keys() - memories.keys()
         await self.remove(index, absent_ids.difference(self._writes.since(writes_began, absent_ids)))
         live = list(memories.values())
         self._writes.add(memories)

@@ -136,8 +136,8 @@ class Presence:
                 await self._quietly(lambda note=note: self._store.members.note(note))  # type: ignore[misc]
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _quietly(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _quietly(self, operation: Callable[[], Awaitable[None]]) -> None:
         try:
-            await work()
+            await operation()
         except InfiniteMemoryError as exc:
             log.debug("the presence of this daemon is not noted: %s", exc, extra={"event": "presence_not_noted"})

@@ -92,21 +92,21 @@ class Tidier:
         self._clock, self._uses = clock, uses
 
     async def run(
-        self, operation: Tidying, *, dry_run: bool, agreed: Agreement | None = None, as_of: dt.datetime | None = None
+        self, operation: Tidying, *, dry_run: bool, agreement: Agreement | None = None, as_of: dt.datetime | None = None
     ) -> Tidied:
         """Run one operation on every scope that is not archived.
 
         Args:
-            agreed: Limits the operation to the memories that the user agreed to.
+            agreement: Limits the operation to the memories that the user agreed to.
             as_of: The reference instant for ages; None for now.
         """
         await self._index.sidecar()
         if operation is Tidying.PRUNE:
-            return await self._prune(dry_run=dry_run, agreed=agreed, as_of=as_of or self._clock())
+            return await self._prune(dry_run=dry_run, agreement=agreement, as_of=as_of or self._clock())
         if operation is Tidying.SUMMARIZE:
             return await self._summarize(dry_run=dry_run)
         groups = await self._find_groups(operation)
-        groups = groups if agreed is None else agreed.limit_groups(operation.value, groups)
+        groups = groups if agreement is None else agreement.limit_groups(operation.value, groups)
         if not dry_run:
             groups = [merged for group in groups if len(merged := await self._merge(group)) > 1]
         gone = sum(len(group) - 1 for group in groups)
@@ -136,11 +136,11 @@ class Tidier:
         """Group memories of similar text, among those with a vector in the current space; in a thread."""
         sidecar, space = await self._index.sidecar(), self._space()
 
-        def near(one: MemoryRecord) -> list[MemoryId]:
-            if one.embedding is None or one.embedding.space != space:
+        def near(memory: MemoryRecord) -> list[MemoryId]:
+            if memory.embedding is None or memory.embedding.space != space:
                 return []
-            where = Filter(scope_ids=frozenset({one.scope_id}))
-            hits = sidecar.search(one.embedding.vectors[0], NEIGHBOURS, where)
+            where = Filter(scope_ids=frozenset({memory.scope_id}))
+            hits = sidecar.search(memory.embedding.vectors[0], NEIGHBOURS, where)
             return [hit.memory_id for hit in hits if hit.score >= NEAR]
 
         return await asyncio.to_thread(group_similar, memories, near)
@@ -163,7 +163,7 @@ class Tidier:
         if merged != first:
             try:
                 first = await self._store.replace(
-                    dataclasses.replace(merged, updated_at=floor_to_millisecond(self._clock())), revise=True
+                    dataclasses.replace(merged, updated_at=floor_to_millisecond(self._clock())), keep_revision=True
                 )
             except (MemoryChangedError, MemoryNotFoundError, ScopeNotFoundError):
                 return []  # changed or removed concurrently; the next run sees it again
@@ -180,7 +180,7 @@ class Tidier:
         async with self._index.removing(located) as spared:
             now = floor_to_millisecond(self._clock())
             into = merged_into.memory_id if merged_into is not None else None
-            hidden = await self._store.soft_delete(located, now, pruned=pruned, merged_into=into, read=read)
+            hidden = await self._store.soft_delete(located, now, pruned=pruned, merged_into=into, revisions=read)
             if merged_into is not None and hidden and not await self._is_unchanged(merged_into):
                 await self._index.undelete({memory_id: located[memory_id] for memory_id in hidden})
                 hidden = []
@@ -191,7 +191,7 @@ class Tidier:
         current = await self._store.fetch({memory.memory_id: memory.scope_id})
         return memory.memory_id in current and current[memory.memory_id].revision == memory.revision
 
-    async def _prune(self, *, dry_run: bool, agreed: Agreement | None, as_of: dt.datetime) -> Tidied:
+    async def _prune(self, *, dry_run: bool, agreement: Agreement | None, as_of: dt.datetime) -> Tidied:
         """Hide memories beyond the maximum age, number or size: least important first, then least used, then oldest.
 
         Pruned memories are not found any more, are not purged with other soft-forgotten ones, and can be brought back by
@@ -211,10 +211,12 @@ class Tidier:
                 limit = as_of - dt.timedelta(days=settings.max_age_days)
                 pruned += [memory for memory in prunable if max(memory.occurred_at, memory.updated_at) < limit]
                 prunable = [memory for memory in prunable if max(memory.occurred_at, memory.updated_at) >= limit]
-            prunable.sort(key=lambda one: (one.importance or 0.0, uses.get(one.memory_id, 0), *by_age(one)))
+            prunable.sort(key=lambda memory: (memory.importance or 0.0, uses.get(memory.memory_id, 0), *by_age(memory)))
             pruned += prunable[: _surplus(prunable, settings.max_memories, settings.max_text_mb)]
-        if agreed is not None:
-            pruned = [memory for [memory] in agreed.limit_groups(Tidying.PRUNE.value, ([memory] for memory in pruned))]
+        if agreement is not None:
+            pruned = [
+                memory for [memory] in agreement.limit_groups(Tidying.PRUNE.value, ([memory] for memory in pruned))
+            ]
         if not dry_run:
             pruned = await self._hide(pruned, pruned=True)
         message = f"{'would_prune' if dry_run else 'pruned'}_{len(pruned)}_entries"
@@ -264,24 +266,24 @@ class Tidier:
         ]
         return Tidied(Tidying.SUMMARIZE, len(fresh), message, details)
 
-    async def _summed_up(self, made: Sequence[tuple[MemoryRecord, list[MemoryRecord]]]) -> list[MemoryRecord]:
+    async def _summed_up(self, summaries: Sequence[tuple[MemoryRecord, list[MemoryRecord]]]) -> list[MemoryRecord]:
         """Return the turns that have a summary and were not added or edited after it was made."""
-        stored = await self._store.fetch({summary.memory_id: summary.scope_id for summary, _ in made})
+        stored = await self._store.fetch({summary.memory_id: summary.scope_id for summary, _ in summaries})
         return [
             turn
-            for summary, talk in made
+            for summary, talk in summaries
             if summary.memory_id in stored
             for turn in talk
             if NEVER_PRUNED not in turn.tag_keys and turn.updated_at <= stored[summary.memory_id].created_at
         ]
 
     async def _keep_summaries(
-        self, made: Sequence[tuple[MemoryRecord, list[MemoryRecord]]]
+        self, summaries: Sequence[tuple[MemoryRecord, list[MemoryRecord]]]
     ) -> list[tuple[MemoryRecord, list[MemoryRecord]]]:
         """Store summaries; returns those that are kept: if a turn was forgotten or edited meanwhile, its summary is removed again."""
         stored: list[tuple[MemoryRecord, list[MemoryRecord]]] = []
         model = configured_model(self._model_settings) if self._settings.summary_by_model else None
-        for summary, talk in made:
+        for summary, talk in summaries:
             written = summary if model is None else await _written(model, summary, talk)
             [embedding] = await self._embeddings.embed_memories([written.text])
             whole = dataclasses.replace(written, embedding=embedding)
@@ -295,11 +297,11 @@ class Tidier:
                 await self._store.remove(located)
         return stored
 
-    async def _says_what_is(self, summary: MemoryRecord, talk: Sequence[MemoryRecord]) -> bool:
+    async def _says_what_is(self, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> bool:
         """True if every turn still exists as it was read: deletions and edits that start from now on will find the summary."""
         await self._forgettings.ended()
-        named = set(get_sources(summary)) or {turn.memory_id for turn in talk}
-        read = {turn.memory_id: turn for turn in talk if turn.memory_id in named}
+        named = set(get_sources(summary)) or {turn.memory_id for turn in turns}
+        read = {turn.memory_id: turn for turn in turns if turn.memory_id in named}
         current = await self._store.fetch({memory_id: turn.scope_id for memory_id, turn in read.items()}, deleted=None)
         return all(
             (now := current.get(memory_id)) is not None
@@ -308,14 +310,14 @@ class Tidier:
             for memory_id, turn in read.items()
         )
 
-    def _summary(self, talk: Sequence[MemoryRecord]) -> MemoryRecord:
+    def _summary(self, turns: Sequence[MemoryRecord]) -> MemoryRecord:
         import numpy as np
 
-        rows = np.stack([turn.embedding.vectors[0] for turn in talk if turn.embedding is not None])
+        rows = np.stack([turn.embedding.vectors[0] for turn in turns if turn.embedding is not None])
         central = np.argsort(-(rows @ rows.mean(axis=0)), kind="stable")[:SUMMARY_LINES]
-        quoted = [talk[number] for number in sorted(central.tolist())]
+        quoted = [turns[number] for number in sorted(central.tolist())]
         text = "\n".join(turn.text for turn in quoted)
-        last, now = talk[-1], floor_to_millisecond(self._clock())
+        last, now = turns[-1], floor_to_millisecond(self._clock())
         key = f"{last.scope_id} {last.conversation_id} {last.memory_id}"
         ended = (int(last.occurred_at.timestamp()) & 0xFFFFFFFF).to_bytes(4, "big").hex()
         return MemoryRecord(
@@ -332,7 +334,7 @@ class Tidier:
             updated_at=now,
             tags=(SUMMARY,),
             conversation_id=last.conversation_id,
-            metadata={"summarized": len(talk), SOURCES: [turn.memory_id for turn in quoted], SUMMARY_OF: key},
+            metadata={"summarized": len(turns), SOURCES: [turn.memory_id for turn in quoted], SUMMARY_OF: key},
             occurrences=(last.occurred_at,),
             content_hash=content_hash(text),
         )
@@ -343,19 +345,19 @@ def _get_conversation(memory: MemoryRecord) -> Hashable:
     return (memory.conversation_id, frozenset(memory.owners.items()), memory.source if memory.owners else None)
 
 
-async def _written(model: ChatModel, summary: MemoryRecord, talk: Sequence[MemoryRecord]) -> MemoryRecord:
+async def _written(model: ChatModel, summary: MemoryRecord, turns: Sequence[MemoryRecord]) -> MemoryRecord:
     """Have a model write a summary.
 
     Raises:
         ModelError: it does not answer; the summaries before this one are kept.
     """
-    transcript = "\n".join(f"{turn.speaker or 'someone'}: {turn.text}" for turn in talk)
+    transcript = "\n".join(f"{turn.speaker or 'someone'}: {turn.text}" for turn in turns)
     if len(transcript) > MODEL_CHARS:
         transcript = f"{transcript[: MODEL_CHARS // 2]}\n[...]\n{transcript[-MODEL_CHARS // 2 :]}"
     text = await model.complete(ASKED, [ChatMessage(Role.USER, transcript)], max_tokens=MODEL_TOKENS)
     metadata = dict(summary.metadata) | {WRITTEN_BY: model.name}
-    metadata[SOURCES] = [turn.memory_id for turn in talk]
-    if len(talk) > MAX_SOURCES:
+    metadata[SOURCES] = [turn.memory_id for turn in turns]
+    if len(turns) > MAX_SOURCES:
         del metadata[SOURCES]
     return dataclasses.replace(summary, text=text.strip(), content_hash=content_hash(text.strip()), metadata=metadata)
 
@@ -365,12 +367,12 @@ def _is_kept(memory: MemoryRecord) -> bool:
     return NEVER_PRUNED in memory.tag_keys or (memory.type == DIGEST and DIGEST in memory.tag_keys)
 
 
-def _surplus(memories: Sequence[MemoryRecord], most: int | None, most_mb: float | None) -> int:
+def _surplus(memories: Sequence[MemoryRecord], max_count: int | None, max_mb: float | None) -> int:
     """Return how many of the first memories must be removed to bring the rest within the limits."""
-    count = max(0, len(memories) - most) if most is not None else 0
-    if most_mb is not None:
+    count = max(0, len(memories) - max_count) if max_count is not None else 0
+    if max_mb is not None:
         size = sum(len(memory.text.encode()) for memory in memories[count:])
-        while size > most_mb * MIB:
+        while size > max_mb * MIB:
             size -= len(memories[count].text.encode())
             count += 1
     return count

@@ -39,13 +39,13 @@ class DailyTrigger(CronTrigger):  # type: ignore[misc]  # APScheduler has no typ
 
 
 class Wakeups:
-    """Calls *look* at each of *times* (by job) and every 30 s, after *was_set* if the clock was set. Used from one event loop."""
+    """Calls *on_wakeup* at each of *times* (by job) and every 30 s, after *was_set* if the clock was set. Used from one event loop."""
 
     def __init__(
-        self, times: Mapping[str, dt.time], zone: ZoneInfo, look: Callable[[], None], watch: ClockWatch,
+        self, times: Mapping[str, dt.time], zone: ZoneInfo, on_wakeup: Callable[[], None], watch: ClockWatch,
         was_set: Callable[[dt.timedelta], None],
     ) -> None:  # fmt: skip
-        self._look, self._watch, self._was_set = look, watch, was_set
+        self._on_wakeup, self._watch, self._was_set = on_wakeup, watch, was_set
         self._triggers = {
             name: DailyTrigger(hour=time.hour, minute=time.minute, timezone=zone) for name, time in times.items()
         }
@@ -68,14 +68,14 @@ class Wakeups:
             await cancel_and_wait([self._looking])
 
     def look(self) -> None:
-        """Call *look*; if the clock was set, recompute the next runs first."""
+        """Call *on_wakeup*; if the clock was set, recompute the next runs first."""
         moved = self._watch.take_shift()
         if abs(shift := moved.total_seconds()) > MOVED_S:
             log.info("the clock was set by %.0f s", shift, extra={"event": "clock_set", "seconds": round(shift)})
             self._was_set(moved)
             for name, trigger in self._triggers.items():
                 self._scheduler.reschedule_job(name, trigger=trigger)
-        self._look()
+        self._on_wakeup()
 
     async def _run(self) -> None:
         while True:

@@ -228,19 +228,19 @@ class Store(Protocol):
     def new_id(self) -> MemoryId:
         """Return a new id, larger than all earlier ones of this process; generated locally."""
 
-    async def insert(self, memories: Sequence[MemoryRecord], *, archived_too: bool = False) -> None:
+    async def insert(self, memories: Sequence[MemoryRecord], *, include_archived: bool = False) -> None:
         """Insert memories with new ids. Several are inserted all or none (in one transaction, where the server supports them).
 
         Raises:
             AlreadyExistsError: one has an id that exists.
             ScopeNotFoundError: a scope no longer exists.
-            ScopeArchivedError: a scope is archived, even concurrently; not with *archived_too*.
+            ScopeArchivedError: a scope is archived, even concurrently; not with *include_archived*.
         """
 
-    async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
+    async def replace(self, memory: MemoryRecord, *, keep_revision: bool) -> MemoryRecord:
         """Replace the stored memory with the same id if it still has ``memory.revision``; the revision is incremented.
 
-        With *revise* the previous version is kept in ``revisions``.
+        With *keep_revision* the previous version is kept in ``revisions``.
 
         Returns:
             The memory as it is now stored.
@@ -254,7 +254,7 @@ class Store(Protocol):
         """Permanently remove earlier versions of a memory, by their revisions."""
 
     async def write_batch(self, new: Sequence[MemoryRecord], changed: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-        """Insert *new* memories and replace *changed* ones as `replace` with *revise* does, all or none, in one transaction.
+        """Insert *new* memories and replace *changed* ones as `replace` with *keep_revision* does, all or none, in one transaction.
 
         A standalone server has no transactions: there completed steps are undone if a later one fails.
 
@@ -307,14 +307,14 @@ class Store(Protocol):
 
     async def soft_delete(
         self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
-        read: Mapping[MemoryId, int] | None = None, condition: Condition = ANY,
+        revisions: Mapping[MemoryId, int] | None = None, condition: Condition = ANY,
     ) -> list[MemoryId]:  # fmt: skip
         """Hide live memories that meet a condition.
 
         Args:
             pruned: Mark them as pruned to free space; other purges leave these.
             merged_into: Mark them as duplicates of that memory.
-            read: The revision at which each was read: one changed since is left alone.
+            revisions: The revision at which each was read: one changed since is left alone.
 
         Returns: those that were live until now; the revision of each is incremented.
         """

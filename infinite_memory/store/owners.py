@@ -42,19 +42,19 @@ class Owners(Protocol):
         kind: str,
         *,
         owner: str | None = None,
-        among: Mapping[str, str] | None = None,
+        owners: Mapping[str, str] | None = None,
         leave_out_status: Collection[str] = (),
     ) -> list[OwnerCount]:
         """Count the memories of a scope by the owner of one *kind* (``agent_id``, say), owners in alphabetical order.
 
         Args:
             owner: Only this one, matched exactly.
-            among: Only memories that have these owners as well, by kind.
+            owners: Only memories that have these owners as well, by kind.
             leave_out_status: Memories of these states do not count.
         """
 
     async def live_ids_of(
-        self, scope_id: ScopeId, among: Mapping[str, str], *, leave_out_status: Collection[str] = ()
+        self, scope_id: ScopeId, owners: Mapping[str, str], *, leave_out_status: Collection[str] = ()
     ) -> frozenset[MemoryId]:
         """Return the ids of the live memories of a scope that have all of these owners, by kind; reads no memory.
 
@@ -62,7 +62,7 @@ class Owners(Protocol):
             leave_out_status: Memories of these states are omitted.
         """
 
-    async def ids_of(self, scope_id: ScopeId, among: Mapping[str, str]) -> frozenset[MemoryId]:
+    async def ids_of(self, scope_id: ScopeId, owners: Mapping[str, str]) -> frozenset[MemoryId]:
         """Return the ids of the memories of a scope, live and hidden, that have all of these owners, by kind; reads no memory."""
 
     async def read(self, scope_id: ScopeId, memory_ids: Sequence[MemoryId]) -> dict[MemoryId, Mapping[str, str]]:

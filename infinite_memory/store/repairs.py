@@ -29,11 +29,11 @@ class Repaired:
 class Repairs(Protocol):
     """Checks documents, and changes only those it is asked to."""
 
-    async def look(self, *, everything: bool = False) -> None:
+    async def look(self, *, full: bool = False) -> None:
         """Check all small collections, and recheck what is set aside; `Store.set_aside` then lists what cannot be read.
 
         Args:
-            everything: Check every document, however many there are.
+            full: Check every document, however many there are.
         """
 
     async def extended_json(self, document: SetAsideDocument) -> str | None:

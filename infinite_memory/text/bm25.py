@@ -58,9 +58,9 @@ class WordMatch:
     coverage: float
     has_all: bool
 
-    def confidence(self, best: float) -> float:
-        """Return the confidence, 0 to 1 with four decimals; *best* is the highest score of the same search."""
-        return round(min(1.0, self.coverage * (0.6 + 0.4 * self.score / best)), 4) if best else 0.0
+    def confidence(self, best_score: float) -> float:
+        """Return the confidence, 0 to 1 with four decimals; *best_score* is the highest score of the same search."""
+        return round(min(1.0, self.coverage * (0.6 + 0.4 * self.score / best_score)), 4) if best_score else 0.0
 
 
 async def match_words(query: str, memories: Iterable[MemoryRecord]) -> list[WordMatch]:
@@ -103,16 +103,16 @@ def _counts(memory: MemoryRecord) -> Counter[str]:
 
 
 def _match(
-    memory: MemoryRecord, counts: Counter[str], asked: Sequence[str], rarity: Mapping[str, float], mean: float
+    memory: MemoryRecord, counts: Counter[str], terms: Sequence[str], rarity: Mapping[str, float], mean: float
 ) -> WordMatch | None:
     """Score one memory; None if it has none of the words."""
     score = covered = 0.0
     matched, norm = 0, length_norm(counts.total(), mean)
-    for stem in asked:
+    for stem in terms:
         if frequency := counts[stem]:
             matched += 1
             score += rarity[stem] * saturated(frequency, norm)
             covered += rarity[stem]
     if not score:
         return None
-    return WordMatch(memory, score, covered / sum(rarity.values()), matched == len(asked))
+    return WordMatch(memory, score, covered / sum(rarity.values()), matched == len(terms))

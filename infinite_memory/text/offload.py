@@ -11,8 +11,8 @@ T = TypeVar("T")
 FEW_CHARS = 50_000  # processed directly; tokenizing them takes five milliseconds
 
 
-async def run_at_once_or_in_thread(texts: Iterable[str], work: Callable[[], T]) -> T:
-    """Run *work*, which processes *texts*; in a thread if they are so large that it would block the event loop."""
+async def run_at_once_or_in_thread(texts: Iterable[str], func: Callable[[], T]) -> T:
+    """Run *func*, which processes *texts*; in a thread if they are so large that it would block the event loop."""
     if sum(map(len, texts)) <= FEW_CHARS:
-        return work()
-    return await asyncio.get_running_loop().run_in_executor(None, work)
+        return func()
+    return await asyncio.get_running_loop().run_in_executor(None, func)

@@ -46,8 +46,10 @@ class Vocabulary:
             self._known |= new
             self._words.extend(new)
 
-    def nearest(self, word: str, most: int = 3, is_known: Callable[[str], bool] | None = None) -> list[tuple[str, int]]:
-        """Return the closest other words, at most *most*, each with its distance; all have the same, smallest distance.
+    def nearest(
+        self, word: str, limit: int = 3, is_known: Callable[[str], bool] | None = None
+    ) -> list[tuple[str, int]]:
+        """Return the closest other words, at most *limit*, each with its distance; all have the same, smallest distance.
 
         With *is_known*, words for which it is false are ignored.
 
@@ -64,7 +66,7 @@ class Vocabulary:
         ]
         nearest: list[tuple[str, int]] = []
         for distance, _, similar_word in sorted(similar):
-            if len(nearest) == most or (nearest and distance > nearest[0][1]):
+            if len(nearest) == limit or (nearest and distance > nearest[0][1]):
                 break
             if is_known is None or is_known(similar_word):
                 nearest.append((similar_word, distance))
@@ -95,8 +97,8 @@ def _mask(word: str) -> int:
     return mask
 
 
-def _distance(word: str, other: str, most: int) -> int:
-    """Return the distance of two words; a value above *most* is a lower bound."""
+def _distance(word: str, other: str, max_distance: int) -> int:
+    """Return the distance of two words; a value above *max_distance* is a lower bound."""
     if word == other:
         return 0
     rows = [list(range(len(other) + 1))]
@@ -107,7 +109,7 @@ def _distance(word: str, other: str, most: int) -> int:
             if index > 1 and column > 1 and letter == other[column - 2] and word[index - 2] == expected:
                 cost = min(cost, rows[-2][column - 2] + 1)
             row.append(cost)
-        if min(row) > most:
-            return most + 1
+        if min(row) > max_distance:
+            return max_distance + 1
         rows.append(row)
     return rows[-1][-1]

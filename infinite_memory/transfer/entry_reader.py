@@ -55,8 +55,8 @@ class EntryReader:
         """Return the next entries, an empty batch at the end."""
         return await self._do(self._next_batch)
 
-    async def _do(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def _do(self, func: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, func)
 
     def _open(self, root: Path, names: tuple[str, ...], form: str | None) -> Opened:
         source = open_source(root, names, self._budget)

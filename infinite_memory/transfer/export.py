@@ -115,13 +115,13 @@ async def export(
 
 
 async def _records(
-    copies: Copies, snapshot: Snapshot, only: ScopeId | None, *, deleted: bool
+    copies: Copies, snapshot: Snapshot, scope_id: ScopeId | None, *, deleted: bool
 ) -> AsyncIterator[list[Json]]:
     scopes: dict[str, Scope] = {}
     shown: set[str] = set()
     async for chunk in snapshot.chunks():
         if chunk.collection == SCOPES:
-            batch = [_scope(document) for document in copies.documents_of(chunk) if only in (None, document["_id"])]
+            batch = [_scope(document) for document in copies.documents_of(chunk) if scope_id in (None, document["_id"])]
             scopes |= {entry.scope_id: entry for entry in batch}
             yield [scope_to_json(entry) for entry in batch]
         elif chunk.collection.startswith(MEMORIES_PREFIX):

@@ -118,7 +118,7 @@ class Importer:
         form: str | None = None,
         scope: str | None = None,
         dry_run: bool = False,
-        agreed: Agreement | None = None,
+        agreement: Agreement | None = None,
         progress: Progress | None = None,
     ) -> Imported:
         """Import a file or folder.
@@ -128,12 +128,12 @@ class Importer:
             form: Name of its format; None detects it.
             scope: Target of all memories; None keeps the scopes of our own exports, and means Global otherwise.
             dry_run: Only report what would be added.
-            agreed: What the user agreed to; nothing else is imported.
+            agreement: What the user agreed to; nothing else is imported.
             progress: Told how many entries were read; of how many is not known (0).
 
         Raises:
             InvalidRequestError: it is elsewhere, does not exist, or has no known format.
-            ChangedSinceAskedError: it differs from what was *agreed*; says what was added before.
+            ChangedSinceAskedError: it differs from what was *agreement*; says what was added before.
             StoreUnavailableError: MongoDB cannot be reached; what was imported so far stays.
         """
         root, names = locate_anywhere(Path(path)) if folders is None else folders.locate(str(path))
@@ -141,7 +141,7 @@ class Importer:
         with EntryReader(self.config.limits) as reader:
             opened = await reader.open(root, names, form)
             done = Imported(opened.form.name, opened.source.path)
-            work = _Import(self, scope, done, dry_run=dry_run, agreed=agreed)
+            work = _Import(self, scope, done, dry_run=dry_run, agreement=agreement)
             return await work.run(reader, progress)
 
     @file_work()
@@ -152,7 +152,7 @@ class Importer:
         *,
         scope: str | None = None,
         dry_run: bool = False,
-        agreed: Agreement | None = None,
+        agreement: Agreement | None = None,
         progress: Progress | None = None,
     ) -> Imported:
         """Import the MongoDB database of the older InfiniteMemoryMCP, opened read-only.
@@ -173,7 +173,7 @@ class Importer:
             EntryReader(self.config.limits) as reader,
         ):
             reader.entries = read_legacy(older)
-            work = _Import(self, scope, Imported(OLDER), dry_run=dry_run, agreed=agreed)
+            work = _Import(self, scope, Imported(OLDER), dry_run=dry_run, agreement=agreement)
             return await work.run(reader, progress)
 
 
@@ -181,11 +181,11 @@ class _Import:
     """One running import."""
 
     def __init__(
-        self, importer: Importer, scope: str | None, done: Imported, *, dry_run: bool, agreed: Agreement | None
+        self, importer: Importer, scope: str | None, done: Imported, *, dry_run: bool, agreement: Agreement | None
     ) -> None:
         self._store, self._index, self._scopes = importer.store, importer.index, importer.scopes
         self._embeddings, self._clock = importer.embeddings, importer.clock
-        self._scope, self._done, self._dry_run, self._agreed = scope, done, dry_run, agreed
+        self._scope, self._done, self._dry_run, self._agreed = scope, done, dry_run, agreement
         done.preview = ImportPreview() if dry_run else None
         self._writing, self._read = asyncio.Lock(), 0
         self._known = Known(importer.store)
@@ -236,9 +236,9 @@ class _Import:
         done.contents = tuple(reader.digests)
         return done
 
-    def _check_agreed(self, agreed: Agreement, digests: list[str]) -> None:
+    def _check_agreed(self, agreement: Agreement, digests: list[str]) -> None:
         """Raise `ChangedSinceAskedError` if the last batch is not what the user agreed to."""
-        if agreed.contents[len(digests) - 1 : len(digests)] != (digests[-1],):
+        if agreement.contents[len(digests) - 1 : len(digests)] != (digests[-1],):
             added = f"{self._count_added()} added before that, as it was then"
             raise ChangedSinceAskedError(
                 "what is to be imported was changed", added if self._done.added else "nothing was changed"
@@ -264,28 +264,28 @@ class _Import:
         await self._history.take(beside)
         return fresh
 
-    async def _take_scope(self, one: IncomingScope) -> None:
+    async def _take_scope(self, incoming: IncomingScope) -> None:
         """Create a scope as it was; an existing one is left unchanged."""
         if self._scope is not None:
             return
-        name = one.name.strip()
+        name = incoming.name.strip()
         if (fault := _fault_of_scope(name)) is not None:
             self._done.refuse(Refused("a scope", fault))
             return
-        if one.archived_at is not None:
+        if incoming.archived_at is not None:
             self._archived.add(fold(name))
         scope = await self._find(name)
         if scope is None and fold(name) not in self._planned:
             self._done.also["scopes"] += 1
             self._planned.add(fold(name))
             if not self._dry_run:
-                made_at = one.created_at or self._clock()
+                made_at = incoming.created_at or self._clock()
                 with contextlib.suppress(ScopeExistsError):  # somebody else created it just now
-                    scope = await self._store.create_scope(name, one.description, made_at)
+                    scope = await self._store.create_scope(name, incoming.description, made_at)
         if scope is None or self._dry_run:
             return
-        if one.archived_at is not None and scope.archived_at is None and await self._is_empty(scope):
-            await self._store.set_scope_archived(scope.scope_id, one.archived_at)
+        if incoming.archived_at is not None and scope.archived_at is None and await self._is_empty(scope):
+            await self._store.set_scope_archived(scope.scope_id, incoming.archived_at)
         await self._scopes.refresh()
         self._index.scopes_changed()
 
@@ -342,9 +342,9 @@ class _Import:
         self._revisions |= {memory.memory_id: memory.revision for memory in memories}
         return memories
 
-    def _version(self, memory_id: MemoryId, one: IncomingVersion, scope_id: ScopeId) -> MemoryRecord:
-        record = to_record(memory_id, one.memory, scope_id, self._clock())
-        return dataclasses.replace(record, revision=one.revision)
+    def _version(self, memory_id: MemoryId, incoming: IncomingVersion, scope_id: ScopeId) -> MemoryRecord:
+        record = to_record(memory_id, incoming.memory, scope_id, self._clock())
+        return dataclasses.replace(record, revision=incoming.revision)
 
     async def _keep(self, memories: list[MemoryRecord], read: int, progress: Progress | None) -> None:
         """Embed and store the new ones of *read* entries; batches are embedded concurrently and written in order."""
@@ -358,7 +358,7 @@ class _Import:
                 # A scope archived in the meantime may be about to be removed by a caller who does not count these.
                 for is_put_away in (False, True):
                     some = [memory for memory in whole if (memory.scope_id in self._put_away) is is_put_away]
-                    await self._store.insert(some, archived_too=is_put_away)
+                    await self._store.insert(some, include_archived=is_put_away)
                 await self._index.on_written([memory for memory in whole if memory.deleted_at is None])
         self._done.added += len(memories)
         self._read += read

@@ -59,41 +59,45 @@ class Known:
         return result
 
     async def _sort_in(
-        self, one: Admitted, located: Mapping[MemoryId, ScopeId], there: Mapping[MemoryId, MemoryRecord], found: Sorted
+        self,
+        memory: Admitted,
+        located: Mapping[MemoryId, ScopeId],
+        stored: Mapping[MemoryId, MemoryRecord],
+        result: Sorted,
     ) -> None:
         """Return the group of one memory."""
-        name = bytes.fromhex(one.memory_id)
-        is_named = one.memory_id in located or name in self._taken
-        if one.other_id in located or await self._is_there(one, located, there):
-            found.present += 1
+        name = bytes.fromhex(memory.memory_id)
+        is_named = memory.memory_id in located or name in self._taken
+        if memory.other_id in located or await self._is_there(memory, located, stored):
+            result.present += 1
         elif not is_named:
-            found.fresh[one.memory_id] = one
-        elif one.other_id is not None:
-            found.fresh[one.other_id] = one
-            found.beside += 1
+            result.fresh[memory.memory_id] = memory
+        elif memory.other_id is not None:
+            result.fresh[memory.other_id] = memory
+            result.beside += 1
         else:
-            found.other.append(one)
+            result.other.append(memory)
         self._taken.add(name)
 
     async def _is_there(
-        self, one: Admitted, located: Collection[MemoryId], there: Mapping[MemoryId, MemoryRecord]
+        self, memory: Admitted, located: Collection[MemoryId], stored: Mapping[MemoryId, MemoryRecord]
     ) -> bool:
         """True if the memory with its id has the same text, or had it before an edit."""
-        for memory_id in (one.memory_id, *one.former_ids):
+        for memory_id in (memory.memory_id, *memory.former_ids):
             if memory_id in located and (
-                memory_id not in there or await self._says(there[memory_id], one.content_hash)
+                memory_id not in stored or await self._says(stored[memory_id], memory.content_hash)
             ):
                 return True  # one that is set aside cannot be read, but it exists
         return False
 
-    async def _says(self, memory: MemoryRecord, hashed: str) -> bool:
+    async def _says(self, memory: MemoryRecord, text_hash: str) -> bool:
         """True if a memory or one of its earlier versions has that text."""
-        if hashed == (memory.content_hash or content_hash(memory.text)):
+        if text_hash == (memory.content_hash or content_hash(memory.text)):
             return True
         before = None
         while memory.revision > 1:
             page = await self._store.get_revisions(memory.memory_id, before)
-            if any(hashed == (revision.content_hash or content_hash(revision.text)) for revision in page.revisions):
+            if any(text_hash == (revision.content_hash or content_hash(revision.text)) for revision in page.revisions):
                 return True
             if not page.older or not page.revisions:
                 return False
@@ -101,10 +105,10 @@ class Known:
         return False
 
 
-def _ids(one: Admitted) -> tuple[MemoryId, ...]:
-    return (one.memory_id, *one.former_ids, *((one.other_id,) if one.other_id is not None else ()))
+def _ids(memory: Admitted) -> tuple[MemoryId, ...]:
+    return (memory.memory_id, *memory.former_ids, *((memory.other_id,) if memory.other_id is not None else ()))
 
 
-def _name_text(one: Admitted) -> bytes:
+def _name_text(memory: Admitted) -> bytes:
     """Return a digest of a memory's text and its key or id; never equal to a key or id."""
-    return b"".join((bytes.fromhex(one.memory_id), bytes.fromhex(one.content_hash)[:8]))
+    return b"".join((bytes.fromhex(memory.memory_id), bytes.fromhex(memory.content_hash)[:8]))

@@ -86,6 +86,6 @@ class ImportPreview:
             counted.count += 1
 
 
-def clip(text: str, most: int) -> str:
+def clip(text: str, max_chars: int) -> str:
     """Return the beginning of a text, with an ellipsis where something is left out."""
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"

@@ -104,23 +104,23 @@ def _admit(entry: Entry, limits: LimitsSettings) -> Entry | Admitted:
     return entry
 
 
-def make_id(one: Incoming) -> MemoryId:
+def make_id(incoming: Incoming) -> MemoryId:
     """Return the stable id of an incoming memory: ours, or one derived from its key and time."""
-    if one.memory_id is not None and is_our_id(one.memory_id):
-        return MemoryId(one.memory_id)
-    return _made_id(one.key, None if one.is_undated else one.occurred_at)
+    if incoming.memory_id is not None and is_our_id(incoming.memory_id):
+        return MemoryId(incoming.memory_id)
+    return _made_id(incoming.key, None if incoming.is_undated else incoming.occurred_at)
 
 
-def make_former_ids(one: Incoming) -> tuple[MemoryId, ...]:
+def make_former_ids(incoming: Incoming) -> tuple[MemoryId, ...]:
     """Return the ids under which version 0.1.0 stored it: that release used the file's time for an undated note."""
-    return (_made_id(one.key, one.occurred_at),) if one.is_undated and one.occurred_at else ()
+    return (_made_id(incoming.key, incoming.occurred_at),) if incoming.is_undated and incoming.occurred_at else ()
 
 
-def make_other_id(one: Incoming, hashed: str) -> MemoryId | None:
+def make_other_id(incoming: Incoming, text_hash: str) -> MemoryId | None:
     """Return the id of an incoming memory whose key is taken: its text is part of it. None if it has one of our ids."""
-    if one.memory_id is not None and is_our_id(one.memory_id):
+    if incoming.memory_id is not None and is_our_id(incoming.memory_id):
         return None
-    return _made_id(f"{one.key}\0{hashed}", None if one.is_undated else one.occurred_at)
+    return _made_id(f"{incoming.key}\0{text_hash}", None if incoming.is_undated else incoming.occurred_at)
 
 
 def _made_id(key: str, occurred_at: dt.datetime | None) -> MemoryId:
@@ -129,22 +129,22 @@ def _made_id(key: str, occurred_at: dt.datetime | None) -> MemoryId:
     return MemoryId((min(max(seconds, 0), 0xFFFFFFFF).to_bytes(4, "big") + digest[:8]).hex())
 
 
-def find_fault(one: Incoming, limits: LimitsSettings) -> str | None:
+def find_fault(incoming: Incoming, limits: LimitsSettings) -> str | None:
     """Return why a memory cannot be stored, without quoting it; None if it can."""
-    if not one.text.strip():
+    if not incoming.text.strip():
         return "has no text"
     for described in DETAILS:
-        value, most = getattr(one, described.name), described.maximum
+        value, most = getattr(incoming, described.name), described.maximum
         if value is not None and most is not None and not 0 <= value <= most:
             return f"its {described.name} is {value:g}, from 0 to {most:g} was expected"
     try:
-        size = len(one.text.encode())
-        labels = {name: getattr(one, name) for name in _LABELS}
-        about = (one.scope, one.tags, one.owners, one.structured, *labels.values())
-        _check_storable((about, one.metadata), 0)
-        metadata = len(json.dumps(one.metadata, ensure_ascii=False, default=str).encode())
+        size = len(incoming.text.encode())
+        labels = {name: getattr(incoming, name) for name in _LABELS}
+        about = (incoming.scope, incoming.tags, incoming.owners, incoming.structured, *labels.values())
+        _check_storable((about, incoming.metadata), 0)
+        metadata = len(json.dumps(incoming.metadata, ensure_ascii=False, default=str).encode())
         whole = size + metadata + len(json.dumps(about, ensure_ascii=False, default=str).encode())
-        depth = _measure_depth(one.metadata)
+        depth = _measure_depth(incoming.metadata)
     except UnicodeEncodeError:
         return "is no valid text"
     except ValueError as exc:
@@ -157,11 +157,11 @@ def find_fault(one: Incoming, limits: LimitsSettings) -> str | None:
         (f"its metadata has {metadata:,} bytes", metadata, limits.metadata_bytes),
         (f"its metadata has {depth:,} levels", depth, limits.metadata_depth),
         (f"it has {whole:,} bytes", whole, MAX_BYTES),
-        (f"it has {len(one.occurrences):,} times", len(one.occurrences), MAX_TIMES),
+        (f"it has {len(incoming.occurrences):,} times", len(incoming.occurrences), MAX_TIMES),
     ):
         if number > limit:
             return f"{fault}, the limit is {limit:,}"
-    return _fault_of_tags(one.tags, limits)
+    return _fault_of_tags(incoming.tags, limits)
 
 
 def _fault_of_tags(tags: Sequence[str], limits: LimitsSettings) -> str | None:
@@ -210,29 +210,29 @@ def _distinct(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def to_record(
-    memory_id: MemoryId, one: Incoming, scope_id: ScopeId, now: dt.datetime, hashed: str | None = None
+    memory_id: MemoryId, incoming: Incoming, scope_id: ScopeId, now: dt.datetime, text_hash: str | None = None
 ) -> MemoryRecord:
     """Return the record of an incoming memory; missing times are *now*."""
-    created_at = floor_to_millisecond(one.created_at or now)
-    occurred_at = floor_to_millisecond(one.occurred_at) if one.occurred_at else created_at
+    created_at = floor_to_millisecond(incoming.created_at or now)
+    occurred_at = floor_to_millisecond(incoming.occurred_at) if incoming.occurred_at else created_at
     return MemoryRecord(
         memory_id=memory_id,
         scope_id=scope_id,
-        text=one.text,
-        source=one.source,
+        text=incoming.text,
+        source=incoming.source,
         occurred_at=occurred_at,
         created_at=created_at,
-        updated_at=floor_to_millisecond(one.updated_at) if one.updated_at else created_at,
-        tags=_distinct(one.tags),
-        **get_details(one),
-        owners=one.owners,
-        metadata=one.metadata,
-        structured=one.structured,
-        occurrences=one.occurrences or (occurred_at,),
-        content_hash=hashed or content_hash(one.text),
-        revision=one.revision or 1,
-        deleted_at=one.deleted_at,
-        is_pruned=one.is_pruned and one.deleted_at is not None,
+        updated_at=floor_to_millisecond(incoming.updated_at) if incoming.updated_at else created_at,
+        tags=_distinct(incoming.tags),
+        **get_details(incoming),
+        owners=incoming.owners,
+        metadata=incoming.metadata,
+        structured=incoming.structured,
+        occurrences=incoming.occurrences or (occurred_at,),
+        content_hash=text_hash or content_hash(incoming.text),
+        revision=incoming.revision or 1,
+        deleted_at=incoming.deleted_at,
+        is_pruned=incoming.is_pruned and incoming.deleted_at is not None,
     )
 
 

@@ -46,7 +46,7 @@ def test_two_stores_see_each_others_writes_and_deletions(place: Place) -> None:
             token = await ours.change_token()
             kept, changed, hidden, gone = (make_memory(scope, name) for name in ("k", "c", "h", "g"))
             await theirs.insert([kept, changed, hidden, gone])
-            await theirs.replace(changed, revise=True)
+            await theirs.replace(changed, keep_revision=True)
             await theirs.set_embedding(kept.memory_id, scope.scope_id, 1, make_embedding([1, 0, 0]))
             await theirs.soft_delete(at(hidden), NOW)
             await theirs.remove(at(gone))
@@ -120,7 +120,7 @@ def test_own_small_values_and_revisions_are_not_told(place: Place) -> None:
             await store.insert([memory])
             token = await store.change_token()
             await store.set_meta("key", {"value": 1})
-            await store.replace(memory, revise=True)
+            await store.replace(memory, keep_revision=True)
             told = [one for one in await changes_until_quiet(store, token) if one.memory_id and one.revision != 1]
             assert [(one.memory_id, one.revision) for one in told] == [(memory.memory_id, 2)]
 

@@ -155,9 +155,9 @@ def test_a_change_raises_the_revision_and_keeps_the_old_version(place: Place) ->
         async with place.open() as store:
             memory = make_memory(await global_scope(store), "one", embedding=make_embedding([1, 0, 0]))
             await store.insert([memory])
-            second = await store.replace(dataclasses.replace(memory, text="two"), revise=True)
-            third = await store.replace(dataclasses.replace(second, title="t"), revise=False)
-            fourth = await store.replace(dataclasses.replace(third, text="four", embedding=None), revise=True)
+            second = await store.replace(dataclasses.replace(memory, text="two"), keep_revision=True)
+            third = await store.replace(dataclasses.replace(second, title="t"), keep_revision=False)
+            fourth = await store.replace(dataclasses.replace(third, text="four", embedding=None), keep_revision=True)
             assert (second.revision, third.revision, fourth.revision) == (2, 3, 4)
             assert (await store.fetch(at(memory), vectors=True))[memory.memory_id] == fourth
             earlier = (await store.get_revisions(memory.memory_id)).revisions
@@ -173,12 +173,12 @@ def test_a_change_over_somebody_elses_change_is_refused(place: Place) -> None:
             memory = make_memory(await global_scope(store))
             for revise in (True, False):
                 with pytest.raises(MemoryNotFoundError):
-                    await store.replace(memory, revise=revise)
+                    await store.replace(memory, keep_revision=revise)
             await store.insert([memory])
-            await store.replace(dataclasses.replace(memory, text="theirs"), revise=True)
+            await store.replace(dataclasses.replace(memory, text="theirs"), keep_revision=True)
             for revise in (True, False):
                 with pytest.raises(StoreError, match="changed meanwhile"):
-                    await store.replace(dataclasses.replace(memory, text="mine"), revise=revise)
+                    await store.replace(dataclasses.replace(memory, text="mine"), keep_revision=revise)
             assert (await store.fetch(at(memory)))[memory.memory_id].text == "theirs"
             assert len((await store.get_revisions(memory.memory_id)).revisions) == 1
 
@@ -236,7 +236,7 @@ def test_a_removed_memory_takes_its_revisions_along(place: Place) -> None:
             scope = await global_scope(store)
             live, hidden = make_memory(scope), make_memory(scope)
             await store.insert([live, hidden])
-            await store.replace(live, revise=True)
+            await store.replace(live, keep_revision=True)
             await store.soft_delete(at(hidden), NOW)
             assert set(await store.remove(at(live, hidden, make_memory(scope)))) == at(live, hidden).keys()
             assert await store.remove(at(live, hidden)) == []
@@ -252,7 +252,7 @@ def test_a_memory_removed_while_it_is_changed_leaves_no_version_behind(place: Pl
     async def change(store: MongoStore, memory: MemoryRecord) -> None:
         with contextlib.suppress(MemoryNotFoundError):
             for number in range(5):
-                memory = await store.replace(dataclasses.replace(memory, text=f"text {number}"), revise=True)
+                memory = await store.replace(dataclasses.replace(memory, text=f"text {number}"), keep_revision=True)
 
     async def scenario() -> None:
         async with place.open() as store:
@@ -400,7 +400,7 @@ def test_what_is_brought_back_before_it_is_purged_stays_with_its_versions(place:
             gone, back, again = (make_memory(scope, text) for text in ("gone", "back", "again"))
             await store.insert([gone, back, again])
             for memory in (gone, back):
-                await store.replace(dataclasses.replace(memory, text="changed"), revise=True)
+                await store.replace(dataclasses.replace(memory, text="changed"), keep_revision=True)
             hidden = at(gone, back, again)
             await store.soft_delete(hidden, NOW - dt.timedelta(days=40))
             expired = await store.deleted_ids(None, NOW - dt.timedelta(days=30))

@@ -34,7 +34,7 @@ async def prepare(store: MongoStore) -> tuple[MemoryRecord, MemoryRecord, Scope]
     old = make_memory(source, "before", embedding=make_embedding([1.0, 0.0, 0.0]))
     other = make_memory(source, "other")
     await store.insert([old, other])
-    memory = await store.replace(dataclasses.replace(old, text="tea"), revise=True)
+    memory = await store.replace(dataclasses.replace(old, text="tea"), keep_revision=True)
     await store.links.put(Link(memory.memory_id, other.memory_id, "about", NOW), source.scope_id)
     await store.uses.add({memory.memory_id: (source.scope_id, 3)}, NOW)
     return memory, other, target
@@ -177,7 +177,7 @@ def test_what_is_written_while_a_move_is_finished_late_is_not_lost(place: Place)
                 await store.insert([there])
                 [now] = (await store.fetch({memory.memory_id: scope.scope_id}, vectors=True)).values()
                 for _ in range(2):
-                    now = await store.replace(dataclasses.replace(now, text=text), revise=True)
+                    now = await store.replace(dataclasses.replace(now, text=text), keep_revision=True)
                 async with store._connection.operation() as database:
                     await moves.apply_step(database, step)
                 assert await where(store, memory.memory_id) == ["Target"]
@@ -204,7 +204,7 @@ def test_an_edit_at_the_moment_of_a_move_takes_no_version_away(place: Place, mon
             with monkeypatch.context() as patched:
                 patched.setattr(memory_writes, "_keep_version", keep_and_move)
                 with pytest.raises(MemoryNotFoundError):
-                    await store.replace(dataclasses.replace(memory, text="coffee"), revise=True)
+                    await store.replace(dataclasses.replace(memory, text="coffee"), keep_revision=True)
             await check_moved(store, memory, target)
 
     run(test())
@@ -224,7 +224,7 @@ def test_an_edit_at_the_moment_of_a_removal_leaves_no_version(place: Place, monk
             with monkeypatch.context() as patched:
                 patched.setattr(memory_writes, "_keep_version", remove_and_keep)
                 with pytest.raises(MemoryNotFoundError):
-                    await store.replace(dataclasses.replace(memory, text="coffee"), revise=True)
+                    await store.replace(dataclasses.replace(memory, text="coffee"), keep_revision=True)
             assert (await store.get_revisions(memory.memory_id)).revisions == ()
 
     run(test())

@@ -37,7 +37,7 @@ def test_what_another_daemon_stores_and_changes_while_scopes_merge_is_in_the_tar
                 if late.memory_id in acknowledged:
                     return
                 await other.insert([late])
-                await other.replace(dataclasses.replace(changed, text="after"), revise=True)
+                await other.replace(dataclasses.replace(changed, text="after"), keep_revision=True)
                 acknowledged.add(late.memory_id)
 
             monkeypatch.setattr(staging, "_pour", pour_and_let_others_write)

@@ -128,7 +128,7 @@ def test_a_dropped_scope_leaves_nothing(place: Place) -> None:
             scope = await store.create_scope("Work", "", NOW)
             memory = make_memory(scope)
             await store.insert([memory])
-            await store.replace(memory, revise=True)
+            await store.replace(memory, keep_revision=True)
             await store.drop_scope(scope.scope_id)
             await store.drop_scope(scope.scope_id)
             assert await store.fetch(at(memory), deleted=None) == {}
@@ -205,7 +205,7 @@ def test_nothing_comes_into_a_scope_that_is_archived_meanwhile(place: Place, mon
                 with pytest.raises(ScopeArchivedError):
                     await write
                 assert await store.locate([here.memory_id]) == at(here)
-            await store.insert([imported], archived_too=True)
+            await store.insert([imported], include_archived=True)
             contents = await store.list_contents(target.scope_id)
             assert (contents.memory_ids, contents.is_receiving) == ({imported.memory_id}, False)
 
@@ -218,7 +218,7 @@ def test_a_drop_cut_short_is_finished_by_whoever_connects_next(place: Place) -> 
             scope = await store.create_scope("Work", "", NOW)
             memory = make_memory(scope)
             await store.insert([memory, make_memory(await global_scope(store))])
-            await store.replace(memory, revise=True)
+            await store.replace(memory, keep_revision=True)
             scopes = (await store._connection.database())["scopes"]
             mark = {"$set": {"dropping": True, "name_key": f" {scope.scope_id}"}}
             await scopes.update_one({"name": "Work"}, mark)

@@ -111,7 +111,7 @@ def test_figures_by_owner_can_be_narrowed_to_another_owner(place: Place) -> None
             await store.insert([make_memory(scope, owners=one) for one in owned])
 
             async def counted(**among: str) -> list[tuple[str, int]]:
-                told = await store.owners.tally(scope.scope_id, "agent_id", among=among)
+                told = await store.owners.tally(scope.scope_id, "agent_id", owners=among)
                 return [(one.owner, one.count) for one in told]
 
             assert await counted() == [("cook", 2)]

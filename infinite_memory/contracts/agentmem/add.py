@@ -132,13 +132,13 @@ class Added:
 
 async def add(call: AgentMemCall) -> Added:
     """Store the memory of an `agentmem_add_memory` request, and analyze it."""
-    draft = _draft(call)
-    stored, outcome = await _store(call, draft)
+    new_memory = _draft(call)
+    stored, outcome = await _store(call, new_memory)
     note = None if stored.pending is None else f"stored; it is found by meaning once it is embedded ({stored.pending})"
     findings = None
     if outcome != "duplicate":
         now = call.engine.now()
-        findings = await _make_sense(call, stored.memory, min(draft.occurred_at or now, now))
+        findings = await _make_sense(call, stored.memory, min(new_memory.occurred_at or now, now))
     return Added(stored.memory, outcome, note, findings)
 
 
@@ -196,51 +196,51 @@ def _parse_metadata(call: AgentMemCall, metadata: Mapping[str, Any], field: Fiel
         return None
 
 
-async def _store(call: AgentMemCall, draft: NewMemory) -> tuple[StoreResult, str]:
+async def _store(call: AgentMemCall, new_memory: NewMemory) -> tuple[StoreResult, str]:
     """Store a memory or find the existing one: a live one is a duplicate, a deleted or superseded one is restored."""
     while True:
-        memory_id, is_known = await _meet(call, draft)
+        memory_id, is_known = await _meet(call, new_memory)
         if is_known:
             break
         with contextlib.suppress(AlreadyExistsError):  # stored concurrently
-            return await call.engine.memories.store(dataclasses.replace(draft, memory_id=memory_id)), "stored"
+            return await call.engine.memories.store(dataclasses.replace(new_memory, memory_id=memory_id)), "stored"
     restored = (await call.engine.memories.restore(memory_id)).memory
-    if ignored := _list_ignored(draft, restored):
+    if ignored := _list_ignored(new_memory, restored):
         call.checking.warnings.append(
             f"{', '.join(ignored)}: not taken; these words were there already and keep theirs"
         )
-    is_live = restored.status == ACTIVE and restored.source == draft.source
+    is_live = restored.status == ACTIVE and restored.source == new_memory.source
     scope = call.engine.scopes.find_by_id(restored.scope_id)
     if is_live and scope is not None:
         return StoreResult(restored, scope), "duplicate"
     return await call.engine.memories.update(
-        restored.memory_id, MemoryUpdate(status=ACTIVE, source=draft.source)
+        restored.memory_id, MemoryUpdate(status=ACTIVE, source=new_memory.source)
     ), "stored"
 
 
-def _list_ignored(draft: NewMemory, known: MemoryRecord) -> list[str]:
-    """Return the fields of *draft* that have another value in the memory that is there already, and that it therefore loses."""
+def _list_ignored(new_memory: NewMemory, known: MemoryRecord) -> list[str]:
+    """Return the fields of *new_memory* that have another value in the memory that is there already, and that it therefore loses."""
     metadata, tags = known.metadata, {tag_key(tag) for tag in known.tags}
     differs = {
-        "memory_type": draft.type not in (known.type, MemoryType.EPISODIC.value),  # the default: not given
-        "tags": any(tag_key(tag) not in tags for tag in draft.tags),
-        "metadata": any(name not in metadata or metadata[name] != value for name, value in draft.metadata.items()),
-        "timestamp": "timestamp" not in draft.metadata and draft.occurred_at not in (None, known.occurred_at),
+        "memory_type": new_memory.type not in (known.type, MemoryType.EPISODIC.value),  # the default: not given
+        "tags": any(tag_key(tag) not in tags for tag in new_memory.tags),
+        "metadata": any(name not in metadata or metadata[name] != value for name, value in new_memory.metadata.items()),
+        "timestamp": "timestamp" not in new_memory.metadata and new_memory.occurred_at not in (None, known.occurred_at),
     }
     return [name for name, is_lost in differs.items() if is_lost]
 
 
-async def _meet(call: AgentMemCall, draft: NewMemory) -> tuple[MemoryId, bool]:
-    """Return the id of the memory with the text of *draft*, or a free one; and whether that memory exists, live or soft-forgotten.
+async def _meet(call: AgentMemCall, new_memory: NewMemory) -> tuple[MemoryId, bool]:
+    """Return the id of the memory with the text of *new_memory*, or a free one; and whether that memory exists, live or soft-forgotten.
 
     A memory whose text was edited since does not count; the new statement is then another memory.
     """
     free: MemoryId | None = None
     for number in itertools.count():
-        ids = await call.engine.memories.make_ids(make_content_key(draft.owners, draft.text, number))
+        ids = await call.engine.memories.make_ids(make_content_key(new_memory.owners, new_memory.text, number))
         memories = await _read(call, ids)
         for memory_id in ids:
-            if (memory := memories.get(memory_id)) is not None and _says_same(memory, draft):
+            if (memory := memories.get(memory_id)) is not None and _says_same(memory, new_memory):
                 return memory_id, True
         if free is None and ids[0] not in memories:
             free = ids[0]
@@ -257,10 +257,10 @@ async def _read(call: AgentMemCall, ids: Sequence[MemoryId]) -> dict[MemoryId, M
     return await call.engine.memories.find_taken(scope, ids)
 
 
-def _says_same(memory: MemoryRecord, draft: NewMemory) -> bool:
+def _says_same(memory: MemoryRecord, new_memory: NewMemory) -> bool:
     # The owners are compared separately: a name may contain the NUL that separates them from the text in the key.
-    return dict(memory.owners) == dict(draft.owners) and (
-        make_content_key(memory.owners, memory.text) == make_content_key(draft.owners, draft.text)
+    return dict(memory.owners) == dict(new_memory.owners) and (
+        make_content_key(memory.owners, memory.text) == make_content_key(new_memory.owners, new_memory.text)
     )
 
 

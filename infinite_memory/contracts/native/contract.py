@@ -41,7 +41,7 @@ class NativeContract(ActionLoop[CommandContext]):
     """One client's session with the engine. Requests are handled sequentially.
 
     *engine* is awaited when a command first needs it, so that invalid input, `ping` and `help` need not wait. Without
-    *administration*, commands about the whole memory are rejected. With *agreed*, requests are limited to what
+    *administration*, commands about the whole memory are rejected. With *agreement*, requests are limited to what
     the user agreed to.
     """
 
@@ -51,10 +51,10 @@ class NativeContract(ActionLoop[CommandContext]):
         session: ClientSession,
         clock: Clock = system_clock,
         administration: OpenAdministration | None = None,
-        agreed: Agreement | None = None,
+        agreement: Agreement | None = None,
     ) -> None:
         super().__init__(TABLE, engine, session)
-        self._clock, self._administration, self._agreed = clock, administration, agreed
+        self._clock, self._administration, self._agreed = clock, administration, agreement
 
     @property
     def open_administration(self) -> OpenAdministration | None:

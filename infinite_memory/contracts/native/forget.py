@@ -84,7 +84,7 @@ async def forget(call: CommandContext) -> ForgetReport:
         most_texts=call.session.most_texts,
     )
     dry_run = fields.flag("dry_run")
-    result = await call.engine.forget.matching(target, mode, dry_run=dry_run, agreed=call.agreed)
+    result = await call.engine.forget.matching(target, mode, dry_run=dry_run, agreement=call.agreed)
     return ForgetReport(result, mode, dry_run)
 
 

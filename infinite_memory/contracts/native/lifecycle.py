@@ -199,7 +199,7 @@ async def take_in(call: CommandContext) -> Imported:
             fields.find_text("database"),
             scope=scope,
             dry_run=dry_run,
-            agreed=call.agreed,
+            agreement=call.agreed,
             progress=call.progress,
         )
     return await importer.import_path(
@@ -208,7 +208,7 @@ async def take_in(call: CommandContext) -> Imported:
         form=form.value if form is not None else None,
         scope=scope,
         dry_run=dry_run,
-        agreed=call.agreed,
+        agreement=call.agreed,
         progress=call.progress,
     )
 

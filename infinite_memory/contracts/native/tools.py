@@ -162,14 +162,14 @@ class Tools:
         return await self._open(dataclasses.replace(self._session), None).handle({**fields, "action": action})
 
     async def _run(
-        self, command: Command[CommandContext], arguments: Json, call: ToolCall, agreed: Agreement | None
+        self, command: Command[CommandContext], arguments: Json, call: ToolCall, agreement: Agreement | None
     ) -> Json:
         if self._moving is not None:
             await asyncio.wait([self._moving])
         session = dataclasses.replace(self._session)  # a copy: calls run concurrently
         active = session.active_scope
         progress = Told(command.title)
-        contract = self._open(session, agreed)
+        contract = self._open(session, agreement)
         work = asyncio.ensure_future(contract.handle({**arguments, "action": command.name}, progress.take))
         if command.name == "set_active_scope":
             self._moving = work

@@ -92,8 +92,8 @@ class Connection:
         if client is not None:
             client.close()
 
-    def ask(self, work: Callable[[MilvusClient, float], T], timeout_s: float | None = None) -> T:
-        """Run *work* with the client within the timeout and return its result; library errors are translated to ours.
+    def ask(self, operation: Callable[[MilvusClient, float], T], timeout_s: float | None = None) -> T:
+        """Run *operation* with the client within the timeout and return its result; library errors are translated to ours.
 
         Raises:
             IndexUnavailableError: the server cannot be reached, does not answer in time, refuses the token, or no longer has the
@@ -102,7 +102,7 @@ class Connection:
         """
         try:
             client = self._client or self._connected()  # not timed: loading the library the first time may take seconds
-            result = self._watch.wait_for(lambda: work(client, timeout_s or self._timeout_s))
+            result = self._watch.wait_for(lambda: operation(client, timeout_s or self._timeout_s))
         except SilentError as exc:
             raise IndexUnavailableError(self._silence) from exc
         except (SidecarError, AssertionError):

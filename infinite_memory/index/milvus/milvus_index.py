@@ -223,7 +223,7 @@ class MilvusIndex:
         with ThreadPoolExecutor(COUNTERS) as pool:
             scope_ids = [ScopeId(scope_id) for scope_id in self._notes.list(notes.SCOPE)]
             counts = pool.map(
-                lambda one: self._rows.count(f"{schema.MEMORIES} and {among(schema.SCOPE, [one])}"), scope_ids
+                lambda scope_id: self._rows.count(f"{schema.MEMORIES} and {among(schema.SCOPE, [scope_id])}"), scope_ids
             )
             sizes = {scope_id: count for scope_id, count in zip(scope_ids, counts, strict=True) if count}
         self._sizes = now, sizes
@@ -358,6 +358,6 @@ def _to_hit(row: Row) -> Hit:
     return Hit(schema.to_memory_id(row), _score(row), row[schema.WINDOW], row[schema.WINDOWS])
 
 
-def _is_settled(best: Mapping[str, Row], k: int, last: Row) -> bool:
+def _is_settled(candidates: Mapping[str, Row], k: int, last: Row) -> bool:
     """True if no row beyond the returned ones can be among the best *k*: all of them follow *last*."""
-    return len(best) > k and _score(sorted(best.values(), key=_rank)[k - 1]) > _score(last)
+    return len(candidates) > k and _score(sorted(candidates.values(), key=_rank)[k - 1]) > _score(last)

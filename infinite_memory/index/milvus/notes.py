@@ -53,16 +53,16 @@ class Notebook:
         self._opening = threading.Lock()
         self._rows: Collection | None = None
 
-    def ask(self, work: Callable[[Collection], T]) -> T:
-        """Run *work* on the collection and return its result; the collection is created if it is missing or was dropped."""
+    def ask(self, operation: Callable[[Collection], T]) -> T:
+        """Run *operation* on the collection and return its result; the collection is created if it is missing or was dropped."""
         try:
-            return work(self._opened())
+            return operation(self._opened())
         except IndexUnavailableError as exc:
             if not exc.is_gone:
                 raise
         with self._opening:
             self._rows = None
-        return work(self._opened())
+        return operation(self._opened())
 
     def _opened(self) -> Collection:
         with self._opening:

@@ -112,11 +112,11 @@ def first_by_weight(
     return [memory_id for _, _, memory_id in heapq.nlargest(limit, every)]  # many rows of equal weight
 
 
-def _weighed(found: list[Row], decay: ImportanceDecay) -> Iterator[tuple[float, int, MemoryId]]:
-    importance = np.array([row[IMPORTANCE] for row in found], np.float64)
-    created = np.array([row[CREATED] for row in found], np.int64)
+def _weighed(rows: list[Row], decay: ImportanceDecay) -> Iterator[tuple[float, int, MemoryId]]:
+    importance = np.array([row[IMPORTANCE] for row in rows], np.float64)
+    created = np.array([row[CREATED] for row in rows], np.int64)
     weights = weigh(decay, np.where(importance == ABSENT, np.nan, importance), created)
-    return zip(weights.tolist(), created.tolist(), (MemoryId(row[MEMORY]) for row in found), strict=True)
+    return zip(weights.tolist(), created.tolist(), (MemoryId(row[MEMORY]) for row in rows), strict=True)
 
 
 def _at_least(weight: float, decay: ImportanceDecay) -> str:

@@ -30,25 +30,25 @@ class SilenceWatch:
     """Waits for calls to one server. Methods may be called from several threads.
 
     Args:
-        look: Probes the server with a cheap request; True for any answer, even an error, False for none.
+        probe: Probes the server with a cheap request; True for any answer, even an error, False for none.
     """
 
-    def __init__(self, look: Callable[[], bool]) -> None:
-        self._look = look
+    def __init__(self, probe: Callable[[], bool]) -> None:
+        self._probe = probe
         self._lock = threading.Lock()
         self._doubt: tuple[float, Future[bool]] | None = None
         self._looker: threading.Thread | None = None
         self._closed = threading.Event()
         self.is_silent = False
 
-    def wait_for(self, work: Callable[[], T]) -> T:
-        """Run *work*, a call to the server, and return its result; raises what it raises.
+    def wait_for(self, operation: Callable[[], T]) -> T:
+        """Run *operation*, a call to the server, and return its result; raises what it raises.
 
         Raises:
-            SilentError: the server is known or found to be silent; *work* may then still be running, and its result is dropped.
+            SilentError: the server is known or found to be silent; *operation* may then still be running, and its result is dropped.
         """
         self.check()
-        future = _start(work)
+        future = _start(operation)
         while not wait([future], PATIENCE_S).done:
             if self.is_silent or not self._is_there(future):
                 self.begin()
@@ -64,7 +64,7 @@ class SilenceWatch:
         """True if the server answered the probe, or the call completed meanwhile."""
         with self._lock:
             if self._doubt is None or self._doubt[1].done():
-                self._doubt = time.monotonic(), _start(self._look)
+                self._doubt = time.monotonic(), _start(self._probe)
             began, doubt = self._doubt
         remaining_s = max(0.0, began + ANSWER_S - time.monotonic())
         both: list[Future[Any]] = [future, doubt]
@@ -91,7 +91,7 @@ class SilenceWatch:
     def _look_until_heard(self) -> None:
         while True:
             is_closed = self._closed.wait(LOOK_EVERY_S)
-            if not is_closed and self.is_silent and self._look():
+            if not is_closed and self.is_silent and self._probe():
                 self.heard()
             with self._lock:
                 if is_closed or not self.is_silent:
@@ -99,13 +99,13 @@ class SilenceWatch:
                     return
 
 
-def _start(work: Callable[[], T]) -> Future[T]:
-    """Run *work* in a daemon thread, however long it takes."""
+def _start(operation: Callable[[], T]) -> Future[T]:
+    """Run *operation* in a daemon thread, however long it takes."""
     future: Future[T] = Future()
 
     def run() -> None:
         try:
-            future.set_result(work())
+            future.set_result(operation())
         except BaseException as exc:  # any exception is raised where the result is read
             future.set_exception(exc)
 

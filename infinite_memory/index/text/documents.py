@@ -64,16 +64,16 @@ def _to_document(row: IndexRow, passage: Passage) -> tantivy.Document:
     return document
 
 
-def ids_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> list[MemoryId]:
-    """Return the ids of the memories at *places*."""
-    digits = keys_at(searcher, places).tobytes().hex()
+def ids_at(searcher: tantivy.Searcher, positions: list[tantivy.DocAddress]) -> list[MemoryId]:
+    """Return the ids of the memories at *positions*."""
+    digits = keys_at(searcher, positions).tobytes().hex()
     return [MemoryId(digits[offset : offset + 2 * KEY_BYTES]) for offset in range(0, len(digits), 2 * KEY_BYTES)]
 
 
-def keys_at(searcher: tantivy.Searcher, places: list[tantivy.DocAddress]) -> Keys:
-    """Return the keys of the memories at *places*."""
-    heads, tails = searcher.fast_field_values("id_head", places), searcher.fast_field_values("id_tail", places)
-    keys = np.empty(len(places), [("head", ">i8"), ("tail", ">u4")])
+def keys_at(searcher: tantivy.Searcher, positions: list[tantivy.DocAddress]) -> Keys:
+    """Return the keys of the memories at *positions*."""
+    heads, tails = searcher.fast_field_values("id_head", positions), searcher.fast_field_values("id_tail", positions)
+    keys = np.empty(len(positions), [("head", ">i8"), ("tail", ">u4")])
     keys["head"], keys["tail"] = heads, tails
     return keys.view(KEY_DTYPE)
 

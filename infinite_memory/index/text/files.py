@@ -51,7 +51,7 @@ class TantivyTextFiles:
         """
         from infinite_memory.index.text.tantivy_index import TantivyText
 
-        number = self._generations.newest(holding=MANIFEST)
+        number = self._generations.newest(containing=MANIFEST)
         if number is None:
             raise SidecarDamagedError("no text index was saved yet", is_missing=True)
         folder = self._generations.path(number)

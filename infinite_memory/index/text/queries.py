@@ -41,9 +41,9 @@ class Queries:
             return _Query.term_query(self._schema, "words", phrase.words[0], "position")
         return _Query.phrase_query(self._schema, "words", list(phrase.words))
 
-    def memories(self, narrow: Clauses) -> tantivy.Query:
-        """Return a query that matches each memory that passes *narrow* once, by its first passage."""
-        return _Query.boolean_query([(_MUST, self._among(FIRST, [FIRST])), *narrow])
+    def memories(self, clauses: Clauses) -> tantivy.Query:
+        """Return a query that matches each memory that passes *clauses* once, by its first passage."""
+        return _Query.boolean_query([(_MUST, self._among(FIRST, [FIRST])), *clauses])
 
     def narrow(
         self, conditions: Iterable[Condition], hidden: Tombstones, scope_sizes: Callable[[], Mapping[str, int]]

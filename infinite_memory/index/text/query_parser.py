@@ -71,16 +71,16 @@ class QueryParser:
                     terms.setdefault(term[0].word, term[0])
                 if near and not frequencies[stem]:
                     corrected[word] = near[0][1]
-        chosen = sorted(terms.values(), key=lambda one: -one.idf * one.weight)[:MAX_TERMS]
+        chosen = sorted(terms.values(), key=lambda term: -term.idf * term.weight)[:MAX_TERMS]
         return ParsedTextQuery(tuple(chosen), tuple(self._phrases(question, words, corrected)), max_score, corrected)
 
-    def _lookalikes(self, word: str, asked: set[str]) -> list[tuple[QueryTerm, str]]:
+    def _lookalikes(self, word: str, known: set[str]) -> list[tuple[QueryTerm, str]]:
         """Return the terms that *word* may be a misspelling of, each with the word as written."""
         matches: dict[str, tuple[QueryTerm, str]] = {}
         for near, distance in self._vocabulary().nearest(word, is_known=self._counts.has):
             for stem in stem_words([near]):
                 frequency = self._counts.frequency(stem)
-                if frequency and stem not in matches and stem not in asked:
+                if frequency and stem not in matches and stem not in known:
                     matches[stem] = (
                         QueryTerm(stem, inverse_document_frequency(frequency, self._counts.total), LOOKALIKE[distance]),
                         near,

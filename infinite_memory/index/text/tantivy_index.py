@@ -165,11 +165,11 @@ class TantivyText:
         narrow = self._narrow(conditions, hidden)
         return self._count(searcher, narrow) + recent
 
-    def _count(self, searcher: tantivy.Searcher, narrow: Clauses) -> int:
-        """Count the memories in the files that match *narrow*."""
+    def _count(self, searcher: tantivy.Searcher, clauses: Clauses) -> int:
+        """Count the memories in the files that match *clauses*."""
         if not searcher.num_docs:
             return 0
-        result = searcher.search(self._queries.memories(narrow), limit=1, count=True)
+        result = searcher.search(self._queries.memories(clauses), limit=1, count=True)
         return int(result.count or 0)  # type: ignore[attr-defined]
 
     def is_current(self, memory_id: MemoryId, revision: int) -> bool:
@@ -201,18 +201,18 @@ class TantivyText:
             numbers.append(np.array(searcher.fast_field_values("revision", places), np.int64))
         yield from in_id_order(np.concatenate(keys), np.concatenate(numbers))
 
-    def read(self, question: str, spelling: Spelling, seen: Filter | None = None) -> ParsedTextQuery:
+    def read(self, question: str, spelling: Spelling, visible: Filter | None = None) -> ParsedTextQuery:
         """Parse *question* into the terms of the index; see `TextIndex.read`."""
-        return QueryParser(self._counted(seen), self._words).parse(question, spelling)
+        return QueryParser(self._counted(visible), self._words).parse(question, spelling)
 
-    def _counted(self, seen: Filter | None) -> WordCounts:
-        """Return the word counts of all passages, or of those of memories that match *seen*."""
-        if seen is None:
+    def _counted(self, visible: Filter | None) -> WordCounts:
+        """Return the word counts of all passages, or of those of memories that match *visible*."""
+        if visible is None:
             with self._lock:
                 return WordCounts(self._counted_passages() + self._buffer.passages, self._frequency_now)
         with self._lock:
             searcher, hidden, buffered = self._searcher, self._hidden(), self._buffer.memories()
-        conditions = to_conditions(seen, self._archived)
+        conditions = to_conditions(visible, self._archived)
         passes = to_predicate(conditions)
         recent = [passage for memory in buffered if passes(memory.row) for passage in memory.passages]
         narrow = self._narrow(conditions, hidden)
@@ -260,9 +260,9 @@ class TantivyText:
         ids, normalized = results.ids, results.normalize(mean, wording.max_score)
         order = np.lexsort((keys_array(list(map(bytes.fromhex, ids))), -normalized.scores)).tolist()
 
-        def to_hits(places: Iterable[int]) -> list[TextHit]:
+        def to_hits(positions: Iterable[int]) -> list[TextHit]:
             scores, coverages = normalized.scores.tolist(), normalized.coverages.tolist()
-            return [TextHit(ids[row], scores[row], coverages[row], verbatim.get(ids[row], 0.0)) for row in places]
+            return [TextHit(ids[row], scores[row], coverages[row], verbatim.get(ids[row], 0.0)) for row in positions]
 
         first = to_hits(order[:k])
         if not verbatim:
@@ -274,7 +274,7 @@ class TantivyText:
         extra = [hit for hit in rest if hit.memory_id not in inside]
         return first + extra[: k * len(wording.phrases)]
 
-    def _score(self, searcher: tantivy.Searcher, wording: ParsedTextQuery, narrow: Clauses, k: int) -> Found:
+    def _score(self, searcher: tantivy.Searcher, wording: ParsedTextQuery, clauses: Clauses, k: int) -> Found:
         """Score the memories in the files, at least the best *k*: BM25 by tantivy, with our term rarities."""
         shoulds, total = [], self._counted_passages()
         for term in wording.terms:
@@ -285,7 +285,7 @@ class TantivyText:
                 shoulds.append((_SHOULD, query if math.isclose(boost, 1.0) else _Query.boost_query(query, boost)))
         if not shoulds:
             return Found()
-        query = _Query.boolean_query([*narrow, (_MUST, _Query.boolean_query(shoulds))])
+        query = _Query.boolean_query([*clauses, (_MUST, _Query.boolean_query(shoulds))])
         ids, hits = _best(searcher, query, k, max(CANDIDATES, k))
         places = [address for _, address in hits]
         lengths, passages = (  # never None: every document has both
@@ -395,6 +395,6 @@ def _best(searcher: tantivy.Searcher, query: tantivy.Query, k: int, limit: int) 
         limit *= GROWTH_FACTOR
 
 
-def _vocabulary_words(made: BufferedMemory) -> list[str]:
-    speaker = made.row.speaker
-    return [*chain.from_iterable(passage.words for passage in made.passages), *(tokenize(speaker) if speaker else ())]
+def _vocabulary_words(memory: BufferedMemory) -> list[str]:
+    speaker = memory.row.speaker
+    return [*chain.from_iterable(passage.words for passage in memory.passages), *(tokenize(speaker) if speaker else ())]

@@ -102,15 +102,15 @@ def is_due(coarse: PQIndex | None, dim: int, rows: int) -> bool:
     return rows >= FROM_ROWS and rows - covered >= REFRESH_ROWS and Quantiser.suits(dim)
 
 
-def extended(coarse: PQIndex | None, rows: int, read: Callable[[Slots], Codes]) -> PQIndex:
+def extended(coarse: PQIndex | None, rows: int, read_vectors: Callable[[Slots], Codes]) -> PQIndex:
     """Return a coarse index over the first *rows* rows, reusing the codes of *coarse* unless it has to be retrained.
 
     Args:
-        read: Returns the vectors of rows, which are passed in ascending order.
+        read_vectors: Returns the vectors of rows, which are passed in ascending order.
     """
     if coarse is None or rows > RETRAIN_GROWTH * coarse.trained_on:
         sample = np.sort(np.random.default_rng(rows).choice(rows, min(rows, SAMPLE_ROWS), replace=False))
-        quantiser, trained_on = Quantiser.trained(read(sample)), rows
+        quantiser, trained_on = Quantiser.trained(read_vectors(sample)), rows
         encoded = np.empty((0, quantiser.code_bytes), np.uint8)
     else:
         quantiser, trained_on, encoded = coarse.quantiser, coarse.trained_on, coarse.codes
@@ -118,5 +118,5 @@ def extended(coarse: PQIndex | None, rows: int, read: Callable[[Slots], Codes]) 
     codes[: len(encoded)] = encoded
     for start in range(len(encoded), rows, REFRESH_ROWS):
         end = min(rows, start + REFRESH_ROWS)
-        codes[start:end] = quantiser.encode(read(np.arange(start, end)))
+        codes[start:end] = quantiser.encode(read_vectors(np.arange(start, end)))
     return PQIndex.of(quantiser, trained_on, codes)

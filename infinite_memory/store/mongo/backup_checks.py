@@ -192,8 +192,8 @@ def is_restorable_name(name: str) -> bool:
     return is_plain and name not in (schema.TOMBSTONES, schema.TOKENS)
 
 
-def _set_aside(collection: str, raw: bytes, fault: str) -> bytes:
-    return bson.encode({"_id": ObjectId(), "collection": collection, "fault": fault, "document": raw})
+def _set_aside(collection: str, raw: bytes, reason: str) -> bytes:
+    return bson.encode({"_id": ObjectId(), "collection": collection, "fault": reason, "document": raw})
 
 
 def _refused(collection: str, document: Mapping[str, Any], field: str, expected: str) -> BackupError:

@@ -120,18 +120,18 @@ def _version(version: MemoryRecord) -> Document:
     }
 
 
-async def _insert(connection: Connection, name: str, made: list[Document]) -> list[ObjectId]:
+async def _insert(connection: Connection, name: str, documents: list[Document]) -> list[ObjectId]:
     """Insert documents; ones added concurrently count as existing. Return the ids of those rejected by another unique index."""
-    if not made:
+    if not documents:
         return []
     async with connection.operation(factor=4) as database:
         try:
-            await database[name].insert_many(made, ordered=False)
+            await database[name].insert_many(documents, ordered=False)
         except BulkWriteError as exc:
             errors = exc.details["writeErrors"]
             if exc.details["writeConcernErrors"] or any(error["code"] != _DUPLICATE_KEY for error in errors):
                 raise
-            return [made[error["index"]]["_id"] for error in errors if "_id" not in error["keyPattern"]]
+            return [documents[error["index"]]["_id"] for error in errors if "_id" not in error["keyPattern"]]
     return []
 
 

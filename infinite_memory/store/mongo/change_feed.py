@@ -168,13 +168,13 @@ class StreamedFeed:
             self._connection.doubt()
             raise
 
-    async def _check_not_future(self, place: Mapping[str, Any]) -> None:
+    async def _check_not_future(self, token: Mapping[str, Any]) -> None:
         """Reject a token from the future, left from before the database was rolled back: a stream would wait silently."""
         if self._deployment == "sharded":
             return
         async with self._connection.operation() as database:
             now = (await database.command("ping"))["operationTime"]
-        if place.get("at", now) > now:
+        if token.get("at", now) > now:
             raise FeedLostError("the change token is from a later state of the database than its present one")
 
     def _to_changes(self, entry: Mapping[str, Any]) -> list[Change]:
@@ -264,17 +264,17 @@ class PolledFeed:
             changes.insert(0, (Change(ChangeKind.SCOPES_CHANGED, b""), since))
         return changes
 
-    def _is_new(self, key: tuple[Any, ...], at: Timestamp) -> bool:
+    def _is_new(self, key: tuple[Any, ...], timestamp: Timestamp) -> bool:
         if key in self._told:
             return False
-        self._told[key] = at.time
+        self._told[key] = timestamp.time
         return True
 
     def _forget(self, before_s: int) -> None:
         self._told = {key: reported_s for key, reported_s in self._told.items() if reported_s >= before_s}
 
-    def _token(self, at: Timestamp) -> bytes:
-        return bson.encode({"store": self._identity, "polled": at})
+    def _token(self, timestamp: Timestamp) -> bytes:
+        return bson.encode({"store": self._identity, "polled": timestamp})
 
 
 def note_foreign_id(set_aside: SetAside, collection: str, key: Any, *, is_there: bool = True) -> None:
@@ -290,18 +290,18 @@ def _revision(fields: Mapping[str, Any]) -> int:
     return int(revision) if is_int(revision) else UNKNOWN_REVISION
 
 
-def _to_change(stone: Mapping[str, Any]) -> Change:
-    scope_id = ScopeId(str(stone["scope_id"]))
-    if "memory_id" not in stone:
+def _to_change(tombstone: Mapping[str, Any]) -> Change:
+    scope_id = ScopeId(str(tombstone["scope_id"]))
+    if "memory_id" not in tombstone:
         return Change(ChangeKind.SCOPE_REMOVED, b"", scope_id)
-    return Change(ChangeKind.REMOVED, b"", scope_id, MemoryId(str(stone["memory_id"])))
+    return Change(ChangeKind.REMOVED, b"", scope_id, MemoryId(str(tombstone["memory_id"])))
 
 
-async def _is_gone(database: Database, stone: Mapping[str, Any]) -> bool:
+async def _is_gone(database: Database, tombstone: Mapping[str, Any]) -> bool:
     """True if what a tombstone names is really removed: the tombstone is written first, and a crash may have happened in between."""
-    if "memory_id" in stone:
-        memories = database[schema.collection_name(stone["scope_id"])]
-        return await memories.find_one({"_id": stone["memory_id"]}, {"_id": 1}) is None
+    if "memory_id" in tombstone:
+        memories = database[schema.collection_name(tombstone["scope_id"])]
+        return await memories.find_one({"_id": tombstone["memory_id"]}, {"_id": 1}) is None
     return True
 
 

@@ -30,8 +30,8 @@ _LONG_AGO = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 class MongoCopies(Copies):
     """See `Copies`. ``polled`` as in `schema`."""
 
-    def __init__(self, connection: Connection, *, polled: bool) -> None:
-        self._connection, self._polled = connection, polled
+    def __init__(self, connection: Connection, *, is_polled: bool) -> None:
+        self._connection, self._polled = connection, is_polled
 
     def snapshot(self) -> AbstractAsyncContextManager[Snapshot]:
         return snapshots.open_snapshot(self._connection)
@@ -54,7 +54,7 @@ class MongoCopies(Copies):
     async def restore(self, plan: RestorePlan) -> Restore:
         if plan.schema_version > schema.SCHEMA_VERSION:
             raise SchemaTooNewError(plan.schema_version, schema.SCHEMA_VERSION)
-        return await begin_restore(self._connection, plan, polled=self._polled)
+        return await begin_restore(self._connection, plan, is_polled=self._polled)
 
     def exclusive(self) -> AbstractAsyncContextManager[None]:
         return self._connection.exclusive()
@@ -95,7 +95,7 @@ class MongoCopies(Copies):
         self, source: ScopeId, target: ScopeId, on_poured: Callable[[], Awaitable[None]] | None = None
     ) -> int:
         ends = object_id(source), object_id(target)
-        return await merge_scopes(self._connection, *ends, polled=self._polled, on_poured=on_poured)
+        return await merge_scopes(self._connection, *ends, is_polled=self._polled, on_poured=on_poured)
 
     async def take_lease(self, name: str, holder: str, duration: dt.timedelta) -> bool:
         duration_ms = int(duration.total_seconds() * 1000)

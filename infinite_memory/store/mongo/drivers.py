@@ -86,11 +86,11 @@ async def watch(
     return cast("AsyncDatabaseChangeStream[Document]", await _settled(database.watch(pipeline, **options)))
 
 
-async def in_transaction(client: Client, work: Callable[[AsyncClientSession], Awaitable[None]]) -> None:
-    """Run *work* in a transaction, retried when the server says that this is safe."""
+async def in_transaction(client: Client, operation: Callable[[AsyncClientSession], Awaitable[None]]) -> None:
+    """Run *operation* in a transaction, retried when the server says that this is safe."""
     session = await _settled(client.start_session())
     async with session:
-        await session.with_transaction(work)
+        await session.with_transaction(operation)
 
 
 @contextlib.asynccontextmanager

@@ -159,12 +159,12 @@ async def _replace(
 
 async def _newest(
     facts: AsyncCollection[Document],
-    about: Document,
+    query: Document,
     session: AsyncClientSession | None,
     accepts: Callable[[Document], bool],
 ) -> Document | None:
     """Return the triple that holds, else the one that held last, among readable ones."""
-    async for document in facts.find(about, session=session).sort([("active", -1), ("valid_from", -1)]):
+    async for document in facts.find(query, session=session).sort([("active", -1), ("valid_from", -1)]):
         if accepts(document):
             return document
     return None
@@ -205,25 +205,25 @@ async def move_facts(database: Database, source: ObjectId, target: ObjectId) -> 
     raise StoreError("facts of these scopes are being asserted by others all the time; try again")
 
 
-async def _settle(facts: AsyncCollection[Document], coming: Document, held: Document, target: ObjectId) -> None:
+async def _settle(facts: AsyncCollection[Document], incoming: Document, existing: Document, target: ObjectId) -> None:
     """Let only one of two facts hold: the incoming one or the one that holds in the scope."""
-    here = {"_id": held["_id"], "active": True}
-    if not is_readable(DocumentKind.FACT, coming):  # it is set aside, and moved unchanged
-        await facts.update_one({"_id": coming["_id"]}, {"$set": {"scope_id": target, "active": False}})
-    elif not is_readable(DocumentKind.FACT, held):
+    here = {"_id": existing["_id"], "active": True}
+    if not is_readable(DocumentKind.FACT, incoming):  # it is set aside, and moved unchanged
+        await facts.update_one({"_id": incoming["_id"]}, {"$set": {"scope_id": target, "active": False}})
+    elif not is_readable(DocumentKind.FACT, existing):
         await facts.update_one(here, {"$set": {"active": False}})
-    elif coming["object"] == held["object"]:
-        newer, older = (coming, held) if coming["valid_from"] > held["valid_from"] else (held, coming)
+    elif incoming["object"] == existing["object"]:
+        newer, older = (incoming, existing) if incoming["valid_from"] > existing["valid_from"] else (existing, incoming)
         provenance = older.get("provenance") if newer.get("provenance") is None else newer["provenance"]
         joined = {"confidence": newer["confidence"], "provenance": provenance, "valid_from": older["valid_from"]}
         if (await facts.update_one(here, {"$set": joined})).matched_count:
-            await facts.delete_one({"_id": coming["_id"]})
-    elif coming["valid_from"] > held["valid_from"]:
-        await facts.update_one(here, {"$set": {"active": False, "valid_to": coming["valid_from"]}})
+            await facts.delete_one({"_id": incoming["_id"]})
+    elif incoming["valid_from"] > existing["valid_from"]:
+        await facts.update_one(here, {"$set": {"active": False, "valid_to": incoming["valid_from"]}})
     else:
-        closed_at = max(held["valid_from"], coming["valid_from"] + MILLISECOND)
+        closed_at = max(existing["valid_from"], incoming["valid_from"] + MILLISECOND)
         closing = {"scope_id": target, "active": False, "valid_to": closed_at}
-        await facts.update_one({"_id": coming["_id"], "active": True}, {"$set": closing})
+        await facts.update_one({"_id": incoming["_id"], "active": True}, {"$set": closing})
 
 
 def _about(scope_id: ScopeId, subject: str, predicate: str) -> Document:

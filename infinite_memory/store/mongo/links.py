@@ -49,7 +49,7 @@ class MongoLinks(Links):
                 ):
                     if self._connection.set_aside.accepts(DocumentKind.LINK, schema.LINKS, document):
                         links[str(document["_id"])] = from_document(document)
-        return sorted(links.values(), key=lambda one: (one.created_at, one.from_id, one.to_id, one.relation))
+        return sorted(links.values(), key=lambda link: (link.created_at, link.from_id, link.to_id, link.relation))
 
 
 def to_document(link: Link, scope_id: ScopeId) -> Document:

@@ -122,11 +122,11 @@ class MemoryReader:
         scope_ids = await self._scopes.ids()
         together = [scope_ids[start : start + _TOGETHER] for start in range(0, len(scope_ids), _TOGETHER)]
 
-        async def look(some: Sequence[ScopeId]) -> dict[MemoryId, ScopeId]:
+        async def look(batch: Sequence[ScopeId]) -> dict[MemoryId, ScopeId]:
             first, *others = (
                 (schema.collection_name(scope_id), [{"$match": {f"metadata.{SOURCES}": named}},
                                                {"$project": {"scope": {"$literal": str(scope_id)}}}])
-                for scope_id in some
+                for scope_id in batch
             )  # fmt: skip
             united = [{"$unionWith": {"coll": name, "pipeline": steps}} for name, steps in others]
             async with self._connection.operation(factor=4) as database:
@@ -239,11 +239,13 @@ class MemoryReader:
 
     async def count_live(self) -> dict[ScopeId, int]:
         scope_ids = await self._scopes.ids()  # an unresponsive server is detected here
-        return dict(zip(scope_ids, await _gather(lambda one: self._count(one, live=True), scope_ids), strict=True))
+        return dict(
+            zip(scope_ids, await _gather(lambda scope_id: self._count(scope_id, live=True), scope_ids), strict=True)
+        )
 
     async def count_deleted(self, scope_ids: Collection[ScopeId] | None) -> int:
         counted_ids = await self._scopes.ids() if scope_ids is None else scope_ids
-        return sum(await _gather(lambda one: self._count(one, live=False), counted_ids))
+        return sum(await _gather(lambda scope_id: self._count(scope_id, live=False), counted_ids))
 
     async def _count(self, scope_id: ScopeId, *, live: bool) -> int:
         async with self._connection.operation(factor=4, asks_first=False) as database:

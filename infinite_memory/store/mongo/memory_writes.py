@@ -47,7 +47,7 @@ class MemoryWriter:
         self._connection, self._scopes, self._reader = connection, scopes, reader
         self.polled = False
 
-    async def insert(self, memories: Sequence[MemoryRecord], *, archived_too: bool = False) -> None:
+    async def insert(self, memories: Sequence[MemoryRecord], *, include_archived: bool = False) -> None:
         if not memories:
             return
         if len(memories) <= _FEW:
@@ -66,7 +66,7 @@ class MemoryWriter:
         # A scope removed concurrently took them along, or they are in a collection without a scope; one archived concurrently may be about
         # to be removed by a process that did not count them.
         try:
-            await self._scopes.check(set(by_scope), archived_too=archived_too)
+            await self._scopes.check(set(by_scope), include_archived=include_archived)
         except ScopeArchivedError:
             await self.remove({memory.memory_id: memory.scope_id for memory in memories})
             raise
@@ -76,10 +76,10 @@ class MemoryWriter:
                 await self.remove(located)
                 raise
 
-    async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
+    async def replace(self, memory: MemoryRecord, *, keep_revision: bool) -> MemoryRecord:
         after = dataclasses.replace(memory, revision=memory.revision + 1)
         async with self._connection.operation() as database:
-            await compare_and_swap(database, memory, mapping.to_document(after), revise=revise)
+            await compare_and_swap(database, memory, mapping.to_document(after), keep_revision=keep_revision)
         try:
             await self._scopes.check({memory.scope_id})
         except ScopeNotFoundError as exc:  # merged into another concurrently, it may have been copied before
@@ -129,11 +129,13 @@ class MemoryWriter:
         done: list[MemoryRecord] = []
         try:
             for memory in changed:
-                done.append(await self.replace(memory, revise=True))
+                done.append(await self.replace(memory, keep_revision=True))
             await self.insert(new)
         except InfiniteMemoryError:
             for memory in reversed(done):
-                await self.replace(dataclasses.replace(olds[memory.memory_id], revision=memory.revision), revise=False)
+                await self.replace(
+                    dataclasses.replace(olds[memory.memory_id], revision=memory.revision), keep_revision=False
+                )
             raise
         return done
 
@@ -149,16 +151,16 @@ class MemoryWriter:
 
     async def soft_delete(
         self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
-        read: Mapping[MemoryId, int] | None = None, condition: Condition = ANY,
+        revisions: Mapping[MemoryId, int] | None = None, condition: Condition = ANY,
     ) -> list[MemoryId]:  # fmt: skip
         hidden: dict[str, Any] = {"live": False, "deleted_at": floor_to_millisecond(deleted_at)}
         hidden |= {"pruned": True} if pruned else {}
         hidden |= {"merged_into": mapping.object_id(merged_into)} if merged_into is not None else {}
-        if read is None:
+        if revisions is None:
             return await self._mark(located, live=True, change={"$set": hidden}, condition=condition)
         by_revision: dict[int, dict[MemoryId, ScopeId]] = {}
         for memory_id, scope_id in located.items():
-            by_revision.setdefault(read[memory_id], {})[memory_id] = scope_id
+            by_revision.setdefault(revisions[memory_id], {})[memory_id] = scope_id
         return [
             hidden_id
             for revision, some in by_revision.items()
@@ -328,10 +330,10 @@ async def compare_and_swap(
     memory: MemoryRecord,
     document: Document,
     *,
-    revise: bool = True,
+    keep_revision: bool = True,
     session: AsyncClientSession | None = None,
 ) -> None:
-    """Replace *memory* with *document*; with *revise* its previous version is kept.
+    """Replace *memory* with *document*; with *keep_revision* its previous version is kept.
 
     Raises:
         MemoryNotFoundError: it no longer exists.
@@ -341,7 +343,7 @@ async def compare_and_swap(
     query = {"_id": document["_id"], "revision": memory.revision}
     before: Document | None = None
     is_kept = False
-    if revise:
+    if keep_revision:
         before = await memories.find_one(query, WITHOUT_VECTORS, session=session)
         if before is None:
             await _raise_conflict(database, memory, session)

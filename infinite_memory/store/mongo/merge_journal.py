@@ -57,7 +57,7 @@ async def note_removed(database: Database, scope_key: ObjectId, removed: Sequenc
         await database[schema.META].update_one({**_JOURNALS, "_id": journal["_id"]}, {"$inc": {"noted": 1}})
 
 
-async def take_out_removed(database: Database, merge_id: ObjectId, target: ObjectId, *, polled: bool) -> None:
+async def take_out_removed(database: Database, merge_id: ObjectId, target: ObjectId, *, is_polled: bool) -> None:
     """Remove what was recorded from the target of a merge or move, and close the journal: nothing more is recorded, no step is repeated."""
     key = f"{JOURNAL}{merge_id}"
     memories = database[schema.collection_name(target)]
@@ -66,7 +66,7 @@ async def take_out_removed(database: Database, merge_id: ObjectId, target: Objec
         for start in range(0, len(removed), _BATCH):
             batch = list(_pairs(removed[start : start + _BATCH]))
             there = [document["_id"] async for document in memories.find({"$or": batch}, {"_id": 1})]
-            if there and polled:
+            if there and is_polled:
                 await write_tombstones(database, target, there)
             await memories.delete_many({"$or": batch})
         unchanged = {"_id": key, "noted": journal.get("noted", {"$exists": False})}
@@ -85,14 +85,14 @@ async def is_merging(
     scope_keys: Collection[ObjectId],
     session: AsyncClientSession | None = None,
     *,
-    but: ObjectId | None = None,
+    excluding: ObjectId | None = None,
 ) -> bool:
-    """True if one of some scopes is being merged into another, or another into it, by any merge *but* one."""
+    """True if one of some scopes is being merged into another, or another into it, by any merge *excluding* one."""
     names = {"$in": [schema.collection_name(key) for key in scope_keys]}
     pours = {"do": "pour", "$or": [{"from": names}, {"to": names}]}
     merging = {**_JOURNALS, "steps": {"$elemMatch": pours}}
-    if but is not None:
-        merging["_id"] = {**_KEYS, "$ne": f"{JOURNAL}{but}"}
+    if excluding is not None:
+        merging["_id"] = {**_KEYS, "$ne": f"{JOURNAL}{excluding}"}
     return await database[schema.META].find_one(merging, {"_id": 1}, session=session) is not None
 
 
@@ -125,7 +125,7 @@ async def check_merge(database: Database, merge_id: ObjectId, source: ObjectId, 
         StoreError: another process does so.
     """
     there = {"$or": [{"_id": source}, {"_id": target, "archived_at": None}], **schema.PRESENT}
-    is_met = await is_merging(database, [source, target], but=merge_id)
+    is_met = await is_merging(database, [source, target], excluding=merge_id)
     if is_met or await database[schema.SCOPES].count_documents(there) < 2:
         raise StoreError(
             "one of these scopes is merged, archived or removed at this moment; nothing was merged, look again"

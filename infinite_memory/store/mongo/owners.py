@@ -28,7 +28,7 @@ class MongoOwners(Owners):
         kind: str,
         *,
         owner: str | None = None,
-        among: Mapping[str, str] | None = None,
+        owners: Mapping[str, str] | None = None,
         leave_out_status: Collection[str] = (),
     ) -> list[OwnerCount]:
         field = f"owners.{escape_key(kind)}"
@@ -38,7 +38,7 @@ class MongoOwners(Owners):
                 "$match": self._but_set_aside(scope_id)
                 | {"created_at": {"$type": "date"}}
                 | {field: {"$exists": True} if owner is None else {"$eq": owner}}
-                | {f"owners.{escape_key(name)}": {"$eq": value} for name, value in (among or {}).items()}
+                | {f"owners.{escape_key(name)}": {"$eq": value} for name, value in (owners or {}).items()}
             },
             {
                 "$group": {
@@ -58,17 +58,17 @@ class MongoOwners(Owners):
         return self._connection.set_aside.but_these(schema.collection_name(scope_id))
 
     async def live_ids_of(
-        self, scope_id: ScopeId, among: Mapping[str, str], *, leave_out_status: Collection[str] = ()
+        self, scope_id: ScopeId, owners: Mapping[str, str], *, leave_out_status: Collection[str] = ()
     ) -> frozenset[MemoryId]:
-        query: dict[str, Any] = {f"owners.{escape_key(kind)}": {"$eq": owner} for kind, owner in among.items()}
+        query: dict[str, Any] = {f"owners.{escape_key(kind)}": {"$eq": owner} for kind, owner in owners.items()}
         query |= {"live": True, "status": {"$nin": list(leave_out_status)}}
         async with self._connection.operation() as database:
             memories = database[schema.collection_name(object_id(scope_id))]
             documents = await memories.find(query | self._but_set_aside(scope_id), {"_id": 1}).to_list(None)
         return frozenset(MemoryId(str(document["_id"])) for document in documents)
 
-    async def ids_of(self, scope_id: ScopeId, among: Mapping[str, str]) -> frozenset[MemoryId]:
-        query = {f"owners.{escape_key(kind)}": {"$eq": owner} for kind, owner in among.items()}
+    async def ids_of(self, scope_id: ScopeId, owners: Mapping[str, str]) -> frozenset[MemoryId]:
+        query = {f"owners.{escape_key(kind)}": {"$eq": owner} for kind, owner in owners.items()}
         async with self._connection.operation(factor=4) as database:
             memories = database[schema.collection_name(object_id(scope_id))]
             documents = await memories.find(query | self._but_set_aside(scope_id), {"_id": 1}).to_list(None)

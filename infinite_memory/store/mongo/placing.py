@@ -69,7 +69,7 @@ async def _is_present(database: Database, key: ObjectId) -> bool:
     return await database[schema.SCOPES].find_one({"$and": [_PRESENT, {"_id": key}]}, {"_id": 1}) is not None
 
 
-async def place_scope(database: Database, step: Step, *, polled: bool) -> None:
+async def place_scope(database: Database, step: Step, *, is_polled: bool) -> None:
     """Put a scope's staged memories into it, or into the one that has its name by now; existing ones are kept. Safe to repeat.
 
     Records attached to the memories are still staged, and get the id of the scope that these are in.
@@ -87,7 +87,7 @@ async def place_scope(database: Database, step: Step, *, polled: bool) -> None:
     is_free = step["is_new"] and await database[schema.SCOPES].find_one({"_id": key}, {"_id": 1}) is None
     if is_free:
         is_renamed = await find_home(database, document) is None and await rename(
-            database, staged[0], own, polled=polled, replaces=False
+            database, staged[0], own, is_polled=is_polled, replaces=False
         )
         staged = [own] if is_renamed else [*staged, own]
     while True:
@@ -95,7 +95,7 @@ async def place_scope(database: Database, step: Step, *, polled: bool) -> None:
         if step["alone"] and home != key:
             await database[own].drop()
             raise ScopeExistsError(document["name"])
-        await _fill(database, staged, home, polled=polled)
+        await _fill(database, staged, home, is_polled=is_polled)
         if home != key:
             for shared in schema.BELONGING:
                 of_scope = {"scope_id": key}
@@ -119,18 +119,18 @@ async def _find_or_make(database: Database, document: Document, *, is_free: bool
     return home
 
 
-async def _fill(database: Database, staged: list[str], home: ObjectId, *, polled: bool) -> None:
+async def _fill(database: Database, staged: list[str], home: ObjectId, *, is_polled: bool) -> None:
     target = schema.collection_name(home)
     for source in staged:
         if source != target:
-            if polled:
+            if is_polled:
                 await database[source].update_many({}, schema.CHANGED_NOW)
             await add_missing(database, source, target)
 
 
-async def rename(database: Database, source: str, target: str, *, polled: bool, replaces: bool = True) -> bool:
+async def rename(database: Database, source: str, target: str, *, is_polled: bool, replaces: bool = True) -> bool:
     """Rename a staged collection, if not done before; False if it would replace one and must not."""
-    if polled and MEMORIES.fullmatch(target):
+    if is_polled and MEMORIES.fullmatch(target):
         await database[source].update_many({}, schema.CHANGED_NOW)
     try:
         await database[source].rename(target, dropTarget=replaces)

@@ -62,19 +62,19 @@ class MongoRepairs(Repairs):
         self._connection, self._set_aside = connection, connection.set_aside
         self._read_scopes, self._remove_memories, self._drop_scope = read_scopes, remove_memories, drop_scope
 
-    async def look(self, *, everything: bool = False) -> None:
+    async def look(self, *, full: bool = False) -> None:
         await self._look_again()
         await self._read_scopes()
         for name in _SHARED:
             if name != schema.SCOPES:
-                await self._look_at(name, {}, SMALL, everything=everything)
+                await self._look_at(name, {}, SMALL, full=full)
         async with self._connection.operation(factor=4) as database:
             names = await database.list_collection_names(filter={"name": {"$regex": f"^{MEMORIES.pattern}$"}})
         for name in sorted(names):
-            await self._look_at(name, _STRANGE, None, everything=True)
-            await self._look_at(name, {"live": False}, SMALL, everything=everything)
-            if everything:
-                await self._look_at(name, {"live": True}, None, everything=True)
+            await self._look_at(name, _STRANGE, None, full=True)
+            await self._look_at(name, {"live": False}, SMALL, full=full)
+            if full:
+                await self._look_at(name, {"live": True}, None, full=True)
         await self._look_for_lost_scopes(names)
 
     async def _look_again(self) -> None:
@@ -95,8 +95,8 @@ class MongoRepairs(Repairs):
                     if repr(key) not in there:
                         self._set_aside.discard(name, key)
 
-    async def _look_at(self, name: str, query: Mapping[str, Any], limit: int | None, *, everything: bool) -> None:
-        if not everything and limit is not None:
+    async def _look_at(self, name: str, query: Mapping[str, Any], limit: int | None, *, full: bool) -> None:
+        if not full and limit is not None:
             async with self._connection.operation(factor=4) as database:
                 if await database[name].count_documents(query, limit=limit + 1) > limit:
                     return

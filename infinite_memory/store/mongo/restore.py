@@ -58,8 +58,8 @@ Document = dict[str, Any]
 class RestoreJob(Restore):
     """A running restore; created by `begin_restore`."""
 
-    def __init__(self, connection: Connection, plan: RestorePlan, *, polled: bool) -> None:
-        self._connection, self._plan, self._polled = connection, plan, polled
+    def __init__(self, connection: Connection, plan: RestorePlan, *, is_polled: bool) -> None:
+        self._connection, self._plan, self._polled = connection, plan, is_polled
         self._id = ObjectId()
         self._existing: dict[ObjectId, tuple[int, Any]] = {}
         self._scopes_there: list[Document] = []
@@ -161,7 +161,7 @@ class RestoreJob(Restore):
         async with self._connection.operation(factor=1 + len(new)) as database:
             for scope in new:
                 name = self._staged_name(schema.collection_name(scope["_id"]))
-                await schema.create_memory_collection(database[name], polled=self._polled)
+                await schema.create_memory_collection(database[name], is_polled=self._polled)
 
     async def _take_memories(self, scope_key: str, data: bytes) -> None:
         scope_id = self._scope_of.get(scope_key)
@@ -269,7 +269,7 @@ class RestoreJob(Restore):
                     memories=memories - arrived, skipped=self._skipped + arrived,
                 )  # fmt: skip
             steps = await self._steps(database)
-        await put_into_place(self._connection, self._id, steps, polled=self._polled)
+        await put_into_place(self._connection, self._id, steps, is_polled=self._polled)
         return done
 
     async def abort(self) -> None:
@@ -366,9 +366,9 @@ class RestoreJob(Restore):
         return steps
 
 
-async def begin_restore(connection: Connection, plan: RestorePlan, *, polled: bool) -> RestoreJob:
+async def begin_restore(connection: Connection, plan: RestorePlan, *, is_polled: bool) -> RestoreJob:
     """Start a restore; see `Copies.restore`."""
-    restore = RestoreJob(connection, plan, polled=polled)
+    restore = RestoreJob(connection, plan, is_polled=is_polled)
     await restore.begin()
     return restore
 
@@ -383,10 +383,10 @@ def _is_digest(memory: Document) -> bool:
     return memory.get("type") == DIGEST and isinstance(about, dict) and KEY in about
 
 
-def _risen(raw: bytes, known: tuple[int, Any]) -> bytes:
+def _risen(raw: bytes, existing: tuple[int, Any]) -> bytes:
     """Raise a memory's revision above that of the one it replaces, unless they are equal."""
     [document] = decoded(raw)
-    revision, changed = known
+    revision, changed = existing
     if document.get("revision") == revision and document.get("changed") == changed:
         return raw
     if document.get("revision", 0) <= revision:

@@ -49,7 +49,7 @@ def utc_now() -> dt.datetime:
 
 
 async def put_into_place(
-    connection: Connection, restore_id: ObjectId, steps: list[Step], *, polled: bool,
+    connection: Connection, restore_id: ObjectId, steps: list[Step], *, is_polled: bool,
     begin: Callable[[Database], Awaitable[None]] | None = None, before_drop: Callable[[], Awaitable[None]] | None = None,
 ) -> None:  # fmt: skip
     """Journal the steps and carry them out, waiting for a server that goes away in between: they must not be left half done.
@@ -82,17 +82,17 @@ async def put_into_place(
                     raise
                 begun = True
                 try:
-                    await _carry_out(database, steps, polled=polled, before_drop=before_drop)
+                    await _carry_out(database, steps, is_polled=is_polled, before_drop=before_drop)
                 except ScopeExistsError:
                     await clear(database, restore_id)
                     raise
-            await schema.create_shared_indexes(database, polled=polled)  # those renamed into place have none
+            await schema.create_shared_indexes(database, is_polled=is_polled)  # those renamed into place have none
             await clear(database, restore_id)
 
     await retry_while_away(attempt)
 
 
-async def finish_interrupted(database: Database, set_aside: SetAside, *, polled: bool) -> None:
+async def finish_interrupted(database: Database, set_aside: SetAside, *, is_polled: bool) -> None:
     """Complete restores that died while being put into place, and clean up those that died before."""
     journals = await database[schema.META].find({"_id": {"$regex": r"^restore\."}}).to_list(None)
     for journal in sorted(journals, key=_is_no_move):  # a merge would copy half-moved memories
@@ -103,7 +103,7 @@ async def finish_interrupted(database: Database, set_aside: SetAside, *, polled:
             log.warning("finishing an interrupted restore", extra={"event": "restore_finished"})
             if not journal.get("closed") and not await _lacks_target(database, journal["steps"]):
                 try:
-                    await _carry_out(database, journal["steps"], polled=polled)
+                    await _carry_out(database, journal["steps"], is_polled=is_polled)
                 except ScopeExistsError as exc:
                     log.warning("the interrupted restore changed nothing: %s", exc, extra={"event": "restore_refused"})
             await clear(database, restore_id)
@@ -164,15 +164,15 @@ async def is_restoring(database: Database) -> bool:
 
 
 async def _carry_out(
-    database: Database, steps: list[Step], *, polled: bool, before_drop: Callable[[], Awaitable[None]] | None = None
+    database: Database, steps: list[Step], *, is_polled: bool, before_drop: Callable[[], Awaitable[None]] | None = None
 ) -> None:
     for step in steps:
         if step["do"] == "rename":
-            await rename(database, step["from"], step["to"], polled=polled)
+            await rename(database, step["from"], step["to"], is_polled=is_polled)
         elif step["do"] == "merge":
             await add_missing(database, step["from"], step["to"])
         elif step["do"] == "place":
-            await place_scope(database, step, polled=polled)
+            await place_scope(database, step, is_polled=is_polled)
         elif step["do"] == "values":
             if await database.list_collection_names(filter={"name": step["from"]}):  # else they were put there before
                 if step["replace"]:
@@ -184,7 +184,7 @@ async def _carry_out(
             )
             await _pour(database, step["from"], step["to"], step["mark"])
         elif step["do"] == "take_out_removed":
-            await take_out_removed(database, step["mark"], step["to"], polled=polled)
+            await take_out_removed(database, step["mark"], step["to"], is_polled=is_polled)
         elif step["do"] == "move":
             await moves.apply_step(database, step)
         elif step["do"] == "rescope":
@@ -216,7 +216,7 @@ async def _remove_unsound_meta(database: Database) -> None:
 
 
 async def merge_scopes(
-    connection: Connection, source: ObjectId, target: ObjectId, *, polled: bool,
+    connection: Connection, source: ObjectId, target: ObjectId, *, is_polled: bool,
     on_poured: Callable[[], Awaitable[None]] | None = None,
 ) -> int:  # fmt: skip
     """Move all memories of one scope into another and mark the first for removal, all or nothing; return their number.
@@ -236,10 +236,10 @@ async def merge_scopes(
 
     async def begin(database: Database) -> None:
         await check_merge(database, merge_id, source, target)
-        if polled:
+        if is_polled:
             await wait_for_moves(database, [source, target], connection.timeout_s)
 
-    await put_into_place(connection, merge_id, steps, polled=polled, begin=begin, before_drop=on_poured)
+    await put_into_place(connection, merge_id, steps, is_polled=is_polled, begin=begin, before_drop=on_poured)
     return count
 
 

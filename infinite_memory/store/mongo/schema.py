@@ -78,7 +78,7 @@ def collection_name(scope_id: object) -> str:
     return f"{PREFIX}{scope_id}"
 
 
-def memory_indexes(*, polled: bool) -> list[IndexModel]:
+def memory_indexes(*, is_polled: bool) -> list[IndexModel]:
     """Return the indexes of a scope's collection.
 
     The first covers counts and versions, and pages through live memories in id order. The second covers the ids of an agent's memories;
@@ -98,12 +98,12 @@ def memory_indexes(*, polled: bool) -> list[IndexModel]:
             partialFilterExpression={f"metadata.{SOURCES}": {"$exists": True}},
         ),
     ]
-    if polled:
+    if is_polled:
         indexes.append(IndexModel([("changed", ASCENDING)], name="changed"))
     return indexes
 
 
-async def create_shared_indexes(database: Database, *, polled: bool) -> None:
+async def create_shared_indexes(database: Database, *, is_polled: bool) -> None:
     """Create the indexes of the collections that all scopes share; safe to repeat."""
     version = [("memory_id", ASCENDING), ("revision", ASCENDING)]
     scope = IndexModel([("scope_id", ASCENDING)], name="scope")
@@ -116,7 +116,7 @@ async def create_shared_indexes(database: Database, *, polled: bool) -> None:
     await _create_indexes(database, FACTS, [scope, holds, history])
     await _create_indexes(database, LINKS, [scope, *ends])
     await _create_indexes(database, USES, [scope])
-    if polled:
+    if is_polled:
         expiry = IndexModel(
             [("removed_at", ASCENDING)], name="expiry", expireAfterSeconds=int(TOMBSTONE_KEEP.total_seconds())
         )
@@ -136,9 +136,9 @@ async def _create_indexes(database: Database, collection: str, indexes: list[Ind
                 await database[collection].create_indexes([index])
 
 
-async def create_memory_collection(collection: AsyncCollection[dict[str, Any]], *, polled: bool) -> None:
+async def create_memory_collection(collection: AsyncCollection[dict[str, Any]], *, is_polled: bool) -> None:
     """Create a scope's collection and its indexes; safe to repeat."""
-    await collection.create_indexes(memory_indexes(polled=polled))
+    await collection.create_indexes(memory_indexes(is_polled=is_polled))
 
 
 async def upgrade(database: Database, set_aside: SetAside | None = None) -> None:

@@ -92,7 +92,7 @@ class Scopes:
         """The ids of scopes that are set aside, as of the last full read."""
         return self._hidden
 
-    async def check(self, scope_ids: set[ScopeId], *, archived_too: bool = True) -> None:
+    async def check(self, scope_ids: set[ScopeId], *, include_archived: bool = True) -> None:
         """Raise `ScopeNotFoundError` for a scope that does not exist, `ScopeArchivedError` for one that is archived but must not be."""
         async with self._connection.operation() as database:
             query = {"_id": {"$in": [find_object_id(scope_id) for scope_id in scope_ids]}, **schema.PRESENT}
@@ -100,7 +100,7 @@ class Scopes:
             existing = {str(scope["_id"]): scope async for scope in database[schema.SCOPES].find(query, projection)}
         for missing in scope_ids - existing.keys():
             raise ScopeNotFoundError(missing)
-        for scope in existing.values() if not archived_too else ():
+        for scope in existing.values() if not include_archived else ():
             if scope.get("archived_at") is not None:
                 raise ScopeArchivedError(str(scope.get("name")))
 
@@ -194,7 +194,7 @@ class Scopes:
         return f"{schema.INDEX_VERSION}{'p' if self.polled else ''}"
 
     async def _index(self, database: Database, key: ObjectId) -> None:
-        await schema.create_memory_collection(database[schema.collection_name(key)], polled=self.polled)
+        await schema.create_memory_collection(database[schema.collection_name(key)], is_polled=self.polled)
         await database[schema.SCOPES].update_one({"_id": key}, {"$set": {"indexes": self._index_version}})
 
 

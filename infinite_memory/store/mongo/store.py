@@ -113,9 +113,9 @@ class MongoStore(Store):
             self._scopes.polled = self._facts.polled = self._writer.polled = self._is_polled
             if not self._is_polled:
                 await end_abandoned(database.client)
-            await finish_interrupted(database, self.set_aside, polled=self._is_polled)
+            await finish_interrupted(database, self.set_aside, is_polled=self._is_polled)
             await schema.upgrade(database, self.set_aside)
-            await schema.create_shared_indexes(database, polled=self._is_polled)
+            await schema.create_shared_indexes(database, is_polled=self._is_polled)
             self._identity = await schema.identity(database, self.set_aside)
             await bind_to_ids(database, self.set_aside)
         await self._scopes.prepare()
@@ -144,7 +144,7 @@ class MongoStore(Store):
 
     @property
     def copies(self) -> Copies:
-        return MongoCopies(self._connection, polled=self._is_polled)
+        return MongoCopies(self._connection, is_polled=self._is_polled)
 
     @property
     def members(self) -> Members:
@@ -221,11 +221,11 @@ class MongoStore(Store):
         self._last_id = fresh
         return MemoryId(str(fresh))
 
-    async def insert(self, memories: Sequence[MemoryRecord], *, archived_too: bool = False) -> None:
-        await self._writer.insert(memories, archived_too=archived_too)
+    async def insert(self, memories: Sequence[MemoryRecord], *, include_archived: bool = False) -> None:
+        await self._writer.insert(memories, include_archived=include_archived)
 
-    async def replace(self, memory: MemoryRecord, *, revise: bool) -> MemoryRecord:
-        return await self._writer.replace(memory, revise=revise)
+    async def replace(self, memory: MemoryRecord, *, keep_revision: bool) -> MemoryRecord:
+        return await self._writer.replace(memory, keep_revision=keep_revision)
 
     async def remove_versions(self, memory_id: MemoryId, revisions: Collection[int]) -> None:
         await self._writer.remove_versions(memory_id, revisions)
@@ -249,7 +249,7 @@ class MongoStore(Store):
             async with self._connection.operation() as database:
                 await moves.check_movable(database, memory, target)
             move_id = ObjectId()
-            await put_into_place(self._connection, move_id, moves.make_steps(memory, target, move_id), polled=True)
+            await put_into_place(self._connection, move_id, moves.make_steps(memory, target, move_id), is_polled=True)
             async with self._connection.operation() as database:
                 await moves.check_moved(database, memory, target)
 
@@ -270,10 +270,15 @@ class MongoStore(Store):
 
     async def soft_delete(
         self, located: Located, deleted_at: dt.datetime, *, pruned: bool = False, merged_into: MemoryId | None = None,
-        read: Mapping[MemoryId, int] | None = None, condition: Condition = ANY,
+        revisions: Mapping[MemoryId, int] | None = None, condition: Condition = ANY,
     ) -> list[MemoryId]:  # fmt: skip
         return await self._writer.soft_delete(
-            located, deleted_at, pruned=pruned, merged_into=merged_into, read=read, condition=condition
+            located,
+            deleted_at,
+            pruned=pruned,
+            merged_into=merged_into,
+            revisions=revisions,
+            condition=condition,
         )
 
     async def undelete(self, located: Located) -> list[MemoryId]:

@@ -187,11 +187,11 @@ def _find_format(file: SourceFile, name: str | None, source: Source) -> tuple[Fo
     return None, head.fault or _OTHER
 
 
-def _no_form(source: Source, name: str | None, left_out: list[Refused]) -> str:
+def _no_form(source: Source, name: str | None, refused: list[Refused]) -> str:
     names = ", ".join(form.name for form in FORMATS)
-    if not source.is_many and left_out:
-        why = left_out[0].why
-        return f"{left_out[0].where!r} {why}" + (f"; known: {names}" if why == _OTHER else "")
+    if not source.is_many and refused:
+        why = refused[0].why
+        return f"{refused[0].where!r} {why}" + (f"; known: {names}" if why == _OTHER else "")
     if name is not None:
         return f"{source.path.name!r} holds no file in the form {name}"
     return f"{source.path.name!r} holds no file in a form that can be imported; known: {names}"

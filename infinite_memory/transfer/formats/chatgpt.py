@@ -53,9 +53,9 @@ def read_chatgpt(reading: Reading) -> Iterator[Entry]:
             yield from reading.guarded(position, partial(_read, reading, position, conversation))
 
 
-def _read(reading: Reading, place: str, conversation: Json) -> Iterator[Entry]:
+def _read(reading: Reading, location: str, conversation: Json) -> Iterator[Entry]:
     """Read a conversation."""
-    return _Conversation(reading, place, conversation).read()
+    return _Conversation(reading, location, conversation).read()
 
 
 @dataclass(slots=True)
@@ -72,8 +72,8 @@ class _Said:
 class _Conversation:
     """One conversation."""
 
-    def __init__(self, reading: Reading, place: str, conversation: Json) -> None:
-        self._reading, self._place, self._conversation = reading, place, conversation
+    def __init__(self, reading: Reading, location: str, conversation: Json) -> None:
+        self._reading, self._location, self._conversation = reading, location, conversation
         self._nodes: Json = {key: node for key, node in conversation["mapping"].items() if isinstance(node, dict)}
         conversation_id = to_text(conversation.get("conversation_id")) or to_text(conversation.get("id"))
         self._id = conversation_id or self._made_id()
@@ -87,8 +87,11 @@ class _Conversation:
         for key in thread:
             said = _read_message(to_object(self._nodes[key].get("message")))
             if said.text is not None:
-                place = f"message {key[:80]} of {self._place}"
-                yield self._reading.take(place, lambda key=key, said=said, place=place: self._memory(key, said, place))  # type: ignore[misc]
+                location = f"message {key[:80]} of {self._location}"
+                yield self._reading.take(
+                    location,
+                    lambda key=key, said=said, location=location: self._memory(key, said, location),  # type: ignore[misc]
+                )
             elif said.why is not None:
                 left_out[said.why] += 1
         for key, node in self._nodes.items():
@@ -97,7 +100,7 @@ class _Conversation:
                 if said.text is not None or said.why is not None:
                     left_out[OFF_THREAD if said.text is not None else said.why or ""] += 1
         for why, count in left_out.items():
-            yield self._reading.refused(_several(count, self._place), why, count)
+            yield self._reading.refused(_several(count, self._location), why, count)
 
     def _thread(self) -> list[str]:
         """Return the node keys from the root to the visible leaf."""
@@ -126,13 +129,13 @@ class _Conversation:
         about = (self._conversation.get("title"), self._conversation.get("create_time"), sorted(self._nodes)[:3])
         return hashlib.sha256(repr(about).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
-    def _memory(self, key: str, said: _Said, place: str) -> Incoming:
+    def _memory(self, key: str, said: _Said, location: str) -> Incoming:
         message = to_object(self._nodes[key].get("message"))
         own = get_time(message, "create_time")
         return Incoming(
             key=f"chatgpt {to_text(message.get('id')) or f'{self._id}{chr(0)}{key}'}",
             text=said.text or "",
-            where=self._reading.where(place),
+            where=self._reading.where(location),
             occurred_at=own or get_time(self._conversation, "create_time", "update_time"),
             source="conversation",
             title=said.title or self._title,
@@ -144,8 +147,8 @@ class _Conversation:
         )
 
 
-def _several(count: int, place: str) -> str:
-    return f"{count} message{'s' * (count > 1)} of {place}"
+def _several(count: int, location: str) -> str:
+    return f"{count} message{'s' * (count > 1)} of {location}"
 
 
 def _read_message(message: Json) -> _Said:

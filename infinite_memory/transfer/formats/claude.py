@@ -65,23 +65,23 @@ def read_claude(reading: Reading) -> Iterator[Entry]:
             yield reading.refused(position, ACCOUNT if kind == "account" else UNKNOWN)
 
 
-def _read(reading: Reading, kind: str, place: str, record: Json) -> Iterator[Entry]:
+def _read(reading: Reading, kind: str, location: str, record: Json) -> Iterator[Entry]:
     """Read a record of one kind."""
     if kind == "project":
-        yield from _project(reading, place, record)
+        yield from _project(reading, location, record)
     elif kind == "memory":
         yield from _memories(reading, record)
     elif isinstance(record["chat_messages"], list):
-        yield from _Conversation(reading, place, record).read()
+        yield from _Conversation(reading, location, record).read()
     else:
-        yield reading.refused(place, "has no messages")
+        yield reading.refused(location, "has no messages")
 
 
 class _Conversation:
     """One conversation."""
 
-    def __init__(self, reading: Reading, place: str, conversation: Json) -> None:
-        self._reading, self._place, self._conversation = reading, place, conversation
+    def __init__(self, reading: Reading, location: str, conversation: Json) -> None:
+        self._reading, self._location, self._conversation = reading, location, conversation
         self._messages = [
             chat_message for chat_message in conversation["chat_messages"] if isinstance(chat_message, dict)
         ]
@@ -100,7 +100,7 @@ class _Conversation:
             else:
                 self._left_out[OFF_THREAD] += 1
         for why, count in self._left_out.items():
-            yield self._reading.refused(f"{count} part{'s' * (count > 1)} of {self._place}", why, count)
+            yield self._reading.refused(f"{count} part{'s' * (count > 1)} of {self._location}", why, count)
 
     def _made_id(self) -> str:
         """Return a stable id for a conversation that has none."""
@@ -129,7 +129,7 @@ class _Conversation:
 
     def _message(self, index: int, message: Json) -> Iterator[Entry]:
         key = to_text(message.get("uuid")) or f"{self._id}\0{index}"
-        position = f"message {index + 1} of {self._place}"
+        position = f"message {index + 1} of {self._location}"
         texts, citations, has_other = self._blocks(message)
         text = "\n".join(texts) or to_text(message.get("text"))
         names = [name for attachment in _files(message) if (name := to_text(attachment.get("file_name")))][:MAX_NAMED]
@@ -204,16 +204,16 @@ class _Conversation:
                     yield to_text(tool_input.get("title")) or to_text(tool_input.get("path")), about, text
 
     def _memory(
-        self, message: Json, key: str, text: str, place: str, *, kind: str | None = None, title: str | None = None,
+        self, message: Json, key: str, text: str, location: str, *, kind: str | None = None, title: str | None = None,
         metadata: Json | None = None,
     ) -> Entry:  # fmt: skip
         sender = to_text(message.get("sender"))
         return self._reading.take(
-            place,
+            location,
             lambda: Incoming(
                 key=f"claude {key}",
                 text=text,
-                where=self._reading.where(place),
+                where=self._reading.where(location),
                 occurred_at=get_time(message, "created_at") or get_time(self._conversation, "created_at", "updated_at"),
                 source="conversation",
                 title=title or self._title,
@@ -250,8 +250,8 @@ def _cited(block: Json, room: int) -> list[Json]:
     return cited
 
 
-def _project(reading: Reading, place: str, project: Json) -> Iterator[Entry]:
-    name, project_id = to_text(project.get("name")), to_text(project.get("uuid")) or place
+def _project(reading: Reading, location: str, project: Json) -> Iterator[Entry]:
+    name, project_id = to_text(project.get("name")), to_text(project.get("uuid")) or location
     about = {"project": name} if name else {}
 
     def memory(key: str, text: str, where: str, kind: str, title: str | None, record: Json) -> Entry:
@@ -267,9 +267,9 @@ def _project(reading: Reading, place: str, project: Json) -> Iterator[Entry]:
     for field, kind in (("description", "project"), ("prompt_template", "instructions")):
         if (text := to_text(project.get(field))) is not None:
             memory_text = f"{name}: {text}" if name and field == "description" else text
-            yield memory(f"{project_id} {field}\0{text}", memory_text, f"{field} of {place}", kind, name, project)
+            yield memory(f"{project_id} {field}\0{text}", memory_text, f"{field} of {location}", kind, name, project)
     for number, document in enumerate(to_list(project.get("docs")), 1):
-        where = f"document {number} of {place}"
+        where = f"document {number} of {location}"
         text = to_text(to_object(document).get("content"))
         if text is None:
             yield reading.refused(where, "has no text")

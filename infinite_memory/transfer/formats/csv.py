@@ -147,9 +147,9 @@ def field_of(column: str) -> str | None:
     return NAMES.get(column.strip().casefold().replace(" ", "_"))
 
 
-def _memory(reading: Reading, columns: list[str], row: list[str], place: str) -> Entry:
+def _memory(reading: Reading, columns: list[str], row: list[str], location: str) -> Entry:
     if len(row) > len(columns):
-        return reading.refused(place, f"has {len(row)} columns, the first line names {len(columns)}")
+        return reading.refused(location, f"has {len(row)} columns, the first line names {len(columns)}")
     record: dict[str, Any] = {}
     beside: dict[str, Any] = {}
     is_own = columns[0] == "memory_id"  # only in our own exports; elsewhere an apostrophe is just that
@@ -158,7 +158,7 @@ def _memory(reading: Reading, columns: list[str], row: list[str], place: str) ->
             (record if column in NAMES.values() else beside)[column] = cell
     for name, (read, expected) in _KINDS.items():
         if name in record and read(record[name]) is None:
-            return Refused(reading.where(place), f"its {name} is not {expected}", value=repr(record[name][:40]))
+            return Refused(reading.where(location), f"its {name} is not {expected}", value=repr(record[name][:40]))
     beside = to_metadata(record.pop("metadata", None)) | beside
     key = to_text(beside.get("id"))
-    return to_memory(reading, record | {"metadata": beside} | ({"key": key} if key else {}), place)
+    return to_memory(reading, record | {"metadata": beside} | ({"key": key} if key else {}), location)

@@ -42,7 +42,7 @@ def read_lines(reading: Reading) -> Iterator[Entry]:
             yield _memory(reading, record, position)
 
 
-def _memory(reading: Reading, written: Json, place: str) -> Entry:
+def _memory(reading: Reading, written: Json, location: str) -> Entry:
     record: dict[str, Any] = {}
     beside: Json = {}
     for name, value in written.items():
@@ -50,18 +50,18 @@ def _memory(reading: Reading, written: Json, place: str) -> Entry:
         if field is None:
             beside[name] = value
         elif field in record:
-            return reading.refused(place, f"has two fields for its {field}")
+            return reading.refused(location, f"has two fields for its {field}")
         elif value is not None:
             record[field] = value
     for name, expected_type in (*((name, str) for name in _TEXTS), ("tags", str | list)):
         if not isinstance(record.get(name, ""), expected_type):
             expected = "text" if expected_type is str else "list or a text"
             return Refused(
-                reading.where(place),
+                reading.where(location),
                 f"its {name} {'are' if name == 'tags' else 'is'} not a {expected}",
                 value=repr(record[name])[:80],
             )
     beside = to_metadata(record.pop("metadata", None)) | beside
     key = beside.get("id")
     named = {"key": str(key)} if isinstance(key, str | int) and not isinstance(key, bool) and key != "" else {}
-    return to_memory(reading, record | {"metadata": beside} | named, place)
+    return to_memory(reading, record | {"metadata": beside} | named, location)

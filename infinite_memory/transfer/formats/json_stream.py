@@ -74,9 +74,9 @@ def parse_glued(text: str) -> list[Any]:
     return values
 
 
-def _parsed(read: Callable[[], Any]) -> Any:
+def _parsed(parse: Callable[[], Any]) -> Any:
     try:
-        return read()
+        return parse()
     except _Duplicate:
         raise ValueError("names a key twice in one object") from None
     except RecursionError:
@@ -157,11 +157,11 @@ def json_lines(file: BinaryIO, budget: Budget) -> Iterator[tuple[int, Any, str |
             yield from ((number, value, None) for value in values)
 
 
-def scan(file: BinaryIO, budget: Budget, *, only: Collection[str] | None = None) -> Iterator[Found]:
+def scan(file: BinaryIO, budget: Budget, *, keys: Collection[str] | None = None) -> Iterator[Found]:
     """Yield the elements and members of the JSON values in a file, in order.
 
     Args:
-        only: Members of objects to read; the others are skipped, which is much faster. None reads all.
+        keys: Members of objects to read; the others are skipped, which is much faster. None reads all.
     """
     scanner = _Scanner(file, budget)
     try:
@@ -169,7 +169,7 @@ def scan(file: BinaryIO, budget: Budget, *, only: Collection[str] | None = None)
             if first == b"[":
                 yield from scanner.elements(None)
             elif first == b"{":
-                yield from scanner.members(only)
+                yield from scanner.members(keys)
             else:
                 raise _BrokenError
             yield Found(None, 0, is_end=True)
@@ -225,7 +225,7 @@ class _Scanner:
             if self._take(b",]") == b"]":
                 return
 
-    def members(self, only: Collection[str] | None) -> Iterator[Found]:
+    def members(self, keys: Collection[str] | None) -> Iterator[Found]:
         """Yield the members of the object that begins here, those that are lists element by element."""
         self._position += 1
         if self.peek() == b"}":
@@ -238,7 +238,7 @@ class _Scanner:
             key, fault = self._value()
             if fault is not None or not isinstance(key, str):
                 raise _BrokenError
-            is_read = (only is None or key in only) and key not in names
+            is_read = (keys is None or key in keys) and key not in names
             if key in names:
                 yield Found(key, 0, fault="stands twice in one object; the first is taken")
             names.add(key)
@@ -306,28 +306,28 @@ class _Scanner:
             if depth <= 0:
                 return self._cut_off(value)
 
-    def _cut_off(self, taken: _Taken) -> tuple[bytes, str | None]:
-        taken.take(self._buffer, self._position)
-        if taken.parts > MAX_RECORD_PARTS:
-            taken.refuse(0)
-        self._size, self._parts = len(taken.data), taken.parts
-        return bytes(taken.data), taken.fault
+    def _cut_off(self, result: _Taken) -> tuple[bytes, str | None]:
+        result.take(self._buffer, self._position)
+        if result.parts > MAX_RECORD_PARTS:
+            result.refuse(0)
+        self._size, self._parts = len(result.data), result.parts
+        return bytes(result.data), result.fault
 
-    def _string(self, taken: _Taken) -> None:
+    def _string(self, result: _Taken) -> None:
         """Advance past the end of the string whose opening quote was passed."""
         while True:
             self._position = _IN_STRING.match(self._buffer, self._position).end()  # type: ignore[union-attr]
             if self._position < len(self._buffer) and self._buffer[self._position] == _QUOTE:
                 self._position += 1
                 return
-            if not self._more(taken):  # the end, perhaps after a lone backslash
+            if not self._more(result):  # the end, perhaps after a lone backslash
                 raise _BrokenError
 
-    def _more(self, taken: _Taken) -> bool:
-        """Read the next chunk, after adding the consumed bytes to *taken*."""
-        taken.take(self._buffer, self._position)
+    def _more(self, result: _Taken) -> bool:
+        """Read the next chunk, after adding the consumed bytes to *result*."""
+        result.take(self._buffer, self._position)
         self._drop_consumed()
-        taken.start = 0
+        result.start = 0
         return self._fill()
 
     def _drop_consumed(self) -> None:
@@ -358,10 +358,10 @@ class _Taken:
         self.start, self.parts = start, 1
         self.data, self.fault = bytearray(), None if is_read else ""
 
-    def take(self, held: bytearray, end: int) -> None:
-        """Add the bytes of *held* up to *end*."""
+    def take(self, buffer: bytearray, end: int) -> None:
+        """Add the bytes of *buffer* up to *end*."""
         if self.fault is None:
-            self.data += held[self.start : end]
+            self.data += buffer[self.start : end]
             if len(self.data) > MAX_RECORD_BYTES:
                 self._refuse(f"is larger than {MAX_RECORD_BYTES >> 20} MiB")
 
@@ -371,6 +371,6 @@ class _Taken:
             deep = f"is nested deeper than {MAX_RECORD_LEVELS} levels"
             self._refuse(deep if depth > MAX_RECORD_LEVELS else f"has more than {MAX_RECORD_PARTS:,} parts")
 
-    def _refuse(self, why: str) -> None:
-        self.fault = why
+    def _refuse(self, reason: str) -> None:
+        self.fault = reason
         self.data.clear()

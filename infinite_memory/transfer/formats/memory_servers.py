@@ -54,25 +54,25 @@ def read_graph(reading: Reading) -> Iterator[Entry]:
                 yield from _graph_record(reading, f"line {number}", fields.get("type"), fields)
 
 
-def _graph_record(reading: Reading, place: str, record_kind: Any, record: Json) -> Iterator[Entry]:
+def _graph_record(reading: Reading, location: str, record_kind: Any, record: Json) -> Iterator[Entry]:
     if record_kind == "entity" and to_text(record.get("name")):
         name, kind = record["name"], to_text(record.get("entityType"))
         for observation in to_list(record.get("observations")) or [f"{name} is a {kind or 'thing'}"]:
             if text := to_text(observation):
                 yield Incoming(
                     key=f"server-memory {name}\0{text}", text=f"{name}: {text}" if name not in text else text,
-                    where=reading.where(place), title=name, type=kind, source="server-memory", tags=(name,),
+                    where=reading.where(location), title=name, type=kind, source="server-memory", tags=(name,),
                 )  # fmt: skip
             else:
-                yield reading.refused(place, "has an observation without text")
+                yield reading.refused(location, "has an observation without text")
     elif record_kind == "relation" and all(to_text(record.get(end)) for end in ("from", "to")):
         sentence = f"{record['from']} {to_text(record.get('relationType')) or 'is related to'} {record['to']}"
         yield Incoming(
-            key=f"server-memory {sentence}", text=sentence, where=reading.where(place), type="relation", source="server-memory",
+            key=f"server-memory {sentence}", text=sentence, where=reading.where(location), type="relation", source="server-memory",
             tags=(record["from"], record["to"]),
         )  # fmt: skip
     else:
-        yield reading.refused(place, "is neither an entity nor a relation")
+        yield reading.refused(location, "is neither an entity nor a relation")
 
 
 # mcp-memory-service
@@ -95,21 +95,21 @@ def read_service(reading: Reading) -> Iterator[Entry]:
             yield service_memory(reading, record if isinstance(record, dict) else {}, position)
 
 
-def service_memory(reading: Reading, record: Json, place: str) -> Entry:
+def service_memory(reading: Reading, record: Json, location: str) -> Entry:
     """Read one memory of mcp-memory-service, from its export or its table."""
     text = to_text(record.get("content"))
     if text is None:
-        return reading.refused(place, "has no text")
+        return reading.refused(location, "has no text")
     if record.get("deleted_at") is not None:
-        return reading.refused(place, DELETED)
+        return reading.refused(location, DELETED)
     if to_text(record.get("superseded_by")) is not None:
-        return reading.refused(place, SUPERSEDED)
+        return reading.refused(location, SUPERSEDED)
     return reading.take(
-        place,
+        location,
         lambda: Incoming(
             key=f"mcp-memory-service {record.get('content_hash') or text}",
             text=text,
-            where=reading.where(place),
+            where=reading.where(location),
             occurred_at=get_time(record, "created_at", "created_at_iso"),
             updated_at=get_time(record, "updated_at", "updated_at_iso"),
             type=to_text(record.get("memory_type")),
@@ -150,21 +150,24 @@ def is_mem0(head: Head) -> bool:
 def read_mem0(reading: Reading) -> Iterator[Entry]:
     """Read its memories; users, agents and runs become owners."""
     for number, record, fault in reading.records(_LISTS):
-        place = f"memory {number}" if number else "the file"
+        location = f"memory {number}" if number else "the file"
         known = record if isinstance(record, dict) else {}
         text = next((candidate for name in _TEXTS if (candidate := to_text(known.get(name)))), None)
         if fault is not None or text is None:
-            yield reading.refused(place, fault or "has no text")
+            yield reading.refused(location, fault or "has no text")
             continue
-        yield reading.take(place, lambda known=known, text=text, place=place: _mem0_memory(reading, known, text, place))  # type: ignore[misc]
+        yield reading.take(
+            location,
+            lambda known=known, text=text, location=location: _mem0_memory(reading, known, text, location),  # type: ignore[misc]
+        )
     yield from _mem0_relations(reading)
 
 
-def _mem0_memory(reading: Reading, record: Json, text: str, place: str) -> Incoming:
+def _mem0_memory(reading: Reading, record: Json, text: str, location: str) -> Incoming:
     return Incoming(
         key=f"mem0 {record.get('id') or text}",
         text=text,
-        where=reading.where(place),
+        where=reading.where(location),
         occurred_at=get_time(record, "created_at"),
         updated_at=get_time(record, "updated_at"),
         source="mem0",
@@ -176,7 +179,7 @@ def _mem0_memory(reading: Reading, record: Json, text: str, place: str) -> Incom
 
 def _mem0_relations(reading: Reading) -> Iterator[Entry]:
     """Read the relations that Mem0 keeps beside its memories, each as a sentence."""
-    for item in reading.scan(only=("relations",)):
+    for item in reading.scan(keys=("relations",)):
         if item.is_element and item.key is None:
             return  # a list alone has no relations beside it
         if not item.is_element or item.key != "relations":
@@ -219,7 +222,7 @@ def read_openmemory(reading: Reading) -> Iterator[Entry]:
     categories, apps, user, aside = _names(reading)
     left_out: Counter[str] = Counter()
     for number, record, fault in _openmemory_records(reading):
-        place = f"memory {number}" if number else "the file"
+        location = f"memory {number}" if number else "the file"
         known = record if isinstance(record, dict) else {}
         text = to_text(known.get("content"))
         why = _STATES.get(str(known.get("state")))
@@ -228,18 +231,18 @@ def read_openmemory(reading: Reading) -> Iterator[Entry]:
         if fault is None and why is not None:
             left_out[why] += 1
         elif fault is not None or text is None:
-            yield reading.refused(place, fault or "has no text")
+            yield reading.refused(location, fault or "has no text")
         else:
             named = [
                 categories.get(str(category_id), str(category_id)) for category_id in to_list(known.get("category_ids"))
             ]
             about = {"app": apps.get(str(known.get("app_id"))) or to_text(known.get("app")), "user": user}
             yield reading.take(
-                place,
-                lambda known=known, text=text, place=place, named=named, about=about: Incoming(  # type: ignore[misc]
+                location,
+                lambda known=known, text=text, location=location, named=named, about=about: Incoming(  # type: ignore[misc]
                     key=f"openmemory {known.get('id') or text}",
                     text=text,
-                    where=reading.where(place),
+                    where=reading.where(location),
                     occurred_at=get_time(known, "created_at"),
                     updated_at=get_time(known, "updated_at"),
                     source="openmemory",
@@ -262,7 +265,7 @@ def _names(reading: Reading) -> tuple[dict[str, str], dict[str, str], str | None
     names: dict[str, dict[str, str]] = {"categories": {}, "apps": {}}
     user: str | None = None
     aside: Counter[str] = Counter()
-    for item in reading.scan(only=("user", "apps", "categories", *_ASIDE)):
+    for item in reading.scan(keys=("user", "apps", "categories", *_ASIDE)):
         fields = item.value if isinstance(item.value, dict) else {}
         if item.is_element and item.key in names and to_text(fields.get("name")):
             names[item.key][str(fields.get("id"))] = fields["name"]

@@ -72,13 +72,13 @@ def read_export(reading: Reading) -> Iterator[Entry]:
         )
 
 
-def _scope(reading: Reading, record: Json, place: str) -> Entry:
+def _scope(reading: Reading, record: Json, location: str) -> Entry:
     name = to_text(record.get("name"))
     if name is None:
-        return reading.refused(place, "is a scope without a name")
+        return reading.refused(location, "is a scope without a name")
     about = record.get("description")
     return reading.take(
-        place,
+        location,
         lambda: IncomingScope(
             name,
             about if isinstance(about, str) else "",
@@ -88,12 +88,12 @@ def _scope(reading: Reading, record: Json, place: str) -> Entry:
     )
 
 
-def to_memory(reading: Reading, record: Json, place: str) -> Entry:
+def to_memory(reading: Reading, record: Json, location: str) -> Entry:
     """Read a memory from its object; ``key`` identifies it if it has no id."""
     text = to_text(record.get("text"))
     if text is None:
-        return reading.refused(place, "has no text")
-    return reading.take(place, lambda: _memory(record, text, reading.where(place)))
+        return reading.refused(location, "has no text")
+    return reading.take(location, lambda: _memory(record, text, reading.where(location)))
 
 
 def _memory(record: Json, text: str, where: str) -> Incoming:
@@ -135,21 +135,21 @@ def _number(record: Json, name: str) -> float | None:
     raise BadValueError(name, value, "a number")
 
 
-def _version(reading: Reading, record: Json, place: str) -> Entry:
-    memory = to_memory(reading, record, place)
+def _version(reading: Reading, record: Json, location: str) -> Entry:
+    memory = to_memory(reading, record, location)
     if not isinstance(memory, Incoming):
         return memory
     if memory.memory_id is None or not is_our_id(memory.memory_id) or memory.revision is None:
-        return reading.refused(place, "does not say which version of which memory it is")
+        return reading.refused(location, "does not say which version of which memory it is")
     return IncomingVersion(memory, memory.revision)
 
 
-def _fact(reading: Reading, record: Json, place: str) -> Entry:
+def _fact(reading: Reading, record: Json, location: str) -> Entry:
     texts = [to_text(record.get(name)) for name in ("fact_id", "scope", "subject", "predicate", "object")]
     begins, ends = to_instant(record.get("valid_from")), to_instant(record.get("valid_to"))
     fact_id, scope, subject, predicate, object_ = texts
     if not (fact_id and is_our_id(fact_id) and scope and subject and predicate and object_ and begins):
-        return reading.refused(place, "is no whole fact")
+        return reading.refused(location, "is no whole fact")
     confidence = to_number(record.get("confidence"))
     provenance = to_text(record.get("provenance"))
     return IncomingFact(
@@ -157,7 +157,7 @@ def _fact(reading: Reading, record: Json, place: str) -> Entry:
     )
 
 
-def _link(reading: Reading, record: Json, place: str) -> Entry:
+def _link(reading: Reading, record: Json, location: str) -> Entry:
     ends = [to_text(record.get(name)) for name in ("from_id", "to_id")]
     scope, relation, linked_at = (
         to_text(record.get("scope")),
@@ -166,7 +166,7 @@ def _link(reading: Reading, record: Json, place: str) -> Entry:
     )
     from_id, to_id = ends
     if not (scope and relation and linked_at and from_id and to_id and is_our_id(from_id) and is_our_id(to_id)):
-        return reading.refused(place, "is no whole link")
+        return reading.refused(location, "is no whole link")
     return IncomingLink(scope, from_id, to_id, relation, linked_at)
 
 
@@ -244,21 +244,21 @@ class _Page:
         self._heading, self._body, self._begin, self._size, self._fault = None, [], 0, 0, ""
 
 
-def _page_entry(reading: Reading, place: str, scope: str, heading: re.Match[str], body: list[str]) -> Entry:
+def _page_entry(reading: Reading, location: str, scope: str, heading: re.Match[str], body: list[str]) -> Entry:
     text = "\n".join(line[2:] for line in body if line.startswith("> ") or line == ">")
     rest = "\n".join(line for line in body if not (line.startswith("> ") or line == ">"))
     if not text.strip():
-        return reading.refused(place, "has no text")
+        return reading.refused(location, "has no text")
     if _ESCAPED.search(rest):
         text = unescape_returns(text)
     if (occurred_at := to_instant(heading[1])) is None:
-        return reading.refused(place, "its time is not a time")
+        return reading.refused(location, "its time is not a time")
     id_match = _ID.search(rest)
     about = dict(_ABOUT.findall(rest))
     return Incoming(
         key=id_match[1] if id_match else f"{heading[1]} {text}",
         text=text,
-        where=reading.where(place),
+        where=reading.where(location),
         scope=scope,
         memory_id=id_match[1] if id_match else None,
         occurred_at=occurred_at,

@@ -162,37 +162,37 @@ class Reading:
     budget: Budget
     prefix: str = ""
 
-    def where(self, place: str) -> str:
+    def where(self, location: str) -> str:
         """Return how a position in this file is reported."""
-        return self.prefix + place
+        return self.prefix + location
 
-    def refused(self, place: str, why: str, count: int = 1) -> Refused:
+    def refused(self, location: str, reason: str, count: int = 1) -> Refused:
         """Record that something at a position is skipped."""
-        return Refused(self.where(place), why, count)
+        return Refused(self.where(location), reason, count)
 
-    def take(self, place: str, make: Callable[[], Entry]) -> Entry:
+    def take(self, location: str, make: Callable[[], Entry]) -> Entry:
         """Return an entry, or a refusal if one of its fields cannot be read."""
         try:
             return make()
         except BadValueError as exc:
-            return Refused(self.where(place), str(exc), value=exc.value)
+            return Refused(self.where(location), str(exc), value=exc.value)
         except _OF_THE_WHOLE:
             raise
         except Exception as exc:
-            return self._failed(place, exc)
+            return self._failed(location, exc)
 
-    def guarded(self, place: str, read: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
+    def guarded(self, location: str, read_entries: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
         """Yield the entries of one record or file; an unexpected error ends this record only."""
         try:
-            yield from read()
+            yield from read_entries()
         except _OF_THE_WHOLE:
             raise
         except Exception as exc:
-            yield self._failed(place, exc)
+            yield self._failed(location, exc)
 
-    def _failed(self, place: str, exc: Exception) -> Refused:
+    def _failed(self, location: str, exc: Exception) -> Refused:
         log_failure(exc)
-        return self.refused(place, UNREADABLE)
+        return self.refused(location, UNREADABLE)
 
     def lines(self, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
         """Yield its lines, as `json_stream.lines` does."""
@@ -204,10 +204,10 @@ class Reading:
         with closing(self.file.open()) as stream:
             yield from json_stream.json_lines(stream, self.budget)
 
-    def scan(self, only: Collection[str] | None = None) -> Iterator[Found]:
+    def scan(self, keys: Collection[str] | None = None) -> Iterator[Found]:
         """Yield the parts of its JSON, as `json_stream.scan` does."""
         with closing(self.file.open()) as stream:
-            yield from json_stream.scan(stream, self.budget, only=only)
+            yield from json_stream.scan(stream, self.budget, keys=keys)
 
     def text(self, max_bytes: int) -> str:
         """Return the whole text, with line feeds as the only line breaks.

@@ -264,7 +264,7 @@ def test_pending_memories_are_embedded_also_after_a_rebuild(open_memory: Open) -
             kept = await memory.engine.memories.store(NewMemory("The spare key hangs in the shed.", "Global"))
             store = memory.services.store
             bare = (await store.fetch({kept.memory.memory_id: kept.memory.scope_id}))[kept.memory.memory_id]
-            await store.replace(bare, revise=False)  # without its vectors
+            await store.replace(bare, keep_revision=False)  # without its vectors
             found: dict[str, object] = {}
             while not found.get("results"):
                 await asyncio.sleep(0.01)  # a recall that finds nothing waits for nothing
@@ -287,7 +287,7 @@ def test_two_models_over_one_database_do_not_take_each_others_vectors(open_memor
             kept = await first.engine.memories.store(NewMemory("The pier was painted.", "Global"))
             store = first.services.store
             bare = (await store.fetch({kept.memory.memory_id: kept.memory.scope_id}))[kept.memory.memory_id]
-            await store.replace(bare, revise=False)
+            await store.replace(bare, keep_revision=False)
             while first.services.index.pending_problem is None:
                 await asyncio.sleep(0.02)
             assert "another/64/fp32" in first.services.index.pending_problem

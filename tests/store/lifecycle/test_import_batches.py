@@ -45,10 +45,10 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
-    async def insert(self, memories: Sequence[MemoryRecord], *, archived_too: bool = False) -> None:
+    async def insert(self, memories: Sequence[MemoryRecord], *, include_archived: bool = False) -> None:
         """Insert, after `before`."""
         await self.before()
-        await self._real.insert(memories, archived_too=archived_too)
+        await self._real.insert(memories, include_archived=include_archived)
         self.inserted += len(memories)
 
     async def before(self) -> None:
@@ -87,9 +87,9 @@ def test_a_long_text_is_stored_at_once_and_embedded_later(open_memory: Open, tmp
             stored: dict[str, bool] = {}
 
             class Noting(Watched):
-                async def insert(self, memories: Sequence[MemoryRecord], *, archived_too: bool = False) -> None:
+                async def insert(self, memories: Sequence[MemoryRecord], *, include_archived: bool = False) -> None:
                     stored.update((one.text[:7], one.embedding is not None) for one in memories)
-                    await super().insert(memories, archived_too=archived_too)
+                    await super().insert(memories, include_archived=include_archived)
 
             done = await importer_of(memory, store=Noting(memory)).import_path(file)
             assert (done.added, stored) == (3, {"shelf 1": True, "jar jar": False, "shelf 2": True})

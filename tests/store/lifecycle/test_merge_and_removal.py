@@ -58,7 +58,7 @@ def test_what_another_process_removes_for_good_while_its_scope_is_merged_does_no
         source = await one.create_scope(f"Source {step}", "", NOW)
         gone, kept, hidden = (make_memory(source, text) for text in ("gone", "kept", "hidden"))
         await one.insert([gone, kept, hidden])
-        await one.replace(gone, revise=True)
+        await one.replace(gone, keep_revision=True)
 
         async def remove(number: int) -> None:
             if number == step:
@@ -146,7 +146,7 @@ def test_an_edit_that_comes_after_the_last_copy_is_not_acknowledged(
             async def edit(number: int) -> None:
                 if number == STEPS:
                     with pytest.raises(MemoryChangedError):
-                        await other.replace(dataclasses.replace(memory, text="after"), revise=True)
+                        await other.replace(dataclasses.replace(memory, text="after"), keep_revision=True)
 
             await merge(one, source.scope_id, target.scope_id, edit, monkeypatch)
             [found] = (await other.fetch(await other.locate([memory.memory_id]))).values()

@@ -48,7 +48,7 @@ async def saved(store: MongoStore, *names: str) -> list[Chunk]:
         scope = await store.create_scope(name, "", NOW)
         memories = [make_memory(scope, f"{name} {number}") for number in range(3)]
         await store.insert(memories)
-        await store.replace(memories[0], revise=True)
+        await store.replace(memories[0], keep_revision=True)
         await store.copies.add_facts([make_fact(scope)])
     async with store.copies.snapshot() as snapshot:
         return [chunk async for chunk in snapshot.chunks()]

@@ -306,7 +306,7 @@ class _Health:
 async def _health(backend: Backend) -> tuple[bool, dict[str, str]]:
     with contextlib.suppress(TimeoutError, InfiniteMemoryError):
         async with asyncio.timeout(HEALTH_S):
-            health = await (await backend.engine()).stats.health(look=False)
+            health = await (await backend.engine()).stats.health(recheck=False)
         parts = {"mongodb": health.mongodb, "model": health.model, "sidecar": health.sidecar}
         return health.is_well, {name: "ok" if says == "ok" else "failing" for name, says in parts.items()}
     return False, {}

@@ -84,7 +84,7 @@ class Queries:
 
     async def run(
         self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress, *, counts_use: bool = False,
-        expected_revision: int | None = None, uploads: Path | None = None, agreed: Agreement | None = None,
+        expected_revision: int | None = None, uploads: Path | None = None, agreement: Agreement | None = None,
         most_texts: int = MAX_REPORTED_IDS,
     ) -> Json:  # fmt: skip
         """Return the reply of a command of the native contract.
@@ -93,7 +93,7 @@ class Queries:
             counts_use: Whether the user asked for the results; results shown while typing do not count as use.
             expected_revision: Reject a change if the memory has another revision by then.
             uploads: The folder of a file to import that the caller sent: it may see its contents.
-            agreed: What the page showed before; anything beyond it is rejected.
+            agreement: What the page showed before; anything beyond it is rejected.
             most_texts: The number of memories to be forgotten whose text is shown.
 
         Raises:
@@ -107,7 +107,7 @@ class Queries:
         if self.is_narrow and action not in BOUND_COMMANDS:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")
         contract = NativeContract(
-            request.engine, request.session, administration=request.open_administration, agreed=agreed
+            request.engine, request.session, administration=request.open_administration, agreement=agreement
         )
         try:
             with _describing_changes():
@@ -240,7 +240,7 @@ class Queries:
         """
         if self.is_narrow:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")
-        health = await (await self.engine()).stats.health(look=False)
+        health = await (await self.engine()).stats.health(recheck=False)
         return {"mongodb": health.mongodb, "model": health.model, "sidecar": health.sidecar}
 
     async def list_scopes(self) -> list[Json]:
@@ -288,7 +288,7 @@ class Queries:
         engine = await self.engine()
         with _describing_changes():
             target = ForgetTarget(tag=tag, scope=scope)
-            return await engine.forget.matching(target, ForgetMode.SOFT, agreed=Agreement(most=most))
+            return await engine.forget.matching(target, ForgetMode.SOFT, agreement=Agreement(most=most))
 
     async def bring_back(self, hidden_at: dt.datetime) -> tuple[int, list[str]]:
         """Restore all memories that were soft-forgotten at an instant, in any scope.

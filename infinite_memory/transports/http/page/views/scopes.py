@@ -79,7 +79,7 @@ async def change(visit: Visit) -> Response:
     fields: Json = {"scope": name, "description": visit.text("description")}
     if new_name != name:
         fields["new_name"] = new_name
-    changed = await visit.queries.run("change_memory_scope", fields, agreed=_shown(visit))
+    changed = await visit.queries.run("change_memory_scope", fields, agreement=_shown(visit))
     return visit.go(LIST, f"The scope is called {changed['scope_name']}." if new_name != name else "Saved.")
 
 
@@ -87,7 +87,7 @@ async def change(visit: Visit) -> Response:
 async def merge(visit: Visit) -> Response:
     """Move everything of a scope into another, and remove the emptied one."""
     fields = {"scope": visit.text("name"), "into": visit.text("into")}
-    merged = await visit.queries.run("merge_memory_scopes", fields, agreed=_shown(visit, "scope_id", "into_id"))
+    merged = await visit.queries.run("merge_memory_scopes", fields, agreement=_shown(visit, "scope_id", "into_id"))
     return visit.go(
         LIST, f"{format_count(merged['moved'], 'memory')} moved from {merged['scope']} into {merged['into']}."
     )
@@ -99,7 +99,7 @@ async def archive(visit: Visit) -> Response:
     name = visit.text("name")
     if name != ALWAYS_THERE:
         agreed = dataclasses.replace(_shown(visit), most=sys.maxsize)  # more of them do no harm: it can be undone
-        await visit.queries.run("delete_memory", {"target": {"scope": name}}, agreed=agreed)
+        await visit.queries.run("delete_memory", {"target": {"scope": name}}, agreement=agreed)
         visit.session.offer_undo(Undo(f"the scope {name}", scope=name))
         return visit.go(LIST, f"{name} is archived.")
     gone = await (await visit.queries.engine()).forget.matching(ForgetTarget(scope=name), ForgetMode.SOFT)
@@ -131,7 +131,7 @@ async def delete(visit: Visit) -> Response:
         raise InvalidRequestError("", "how many memories were shown is not told; open the scope again") from exc
     agreed = Agreement(most=most) if name == ALWAYS_THERE else dataclasses.replace(_shown(visit), most=most)
     fields = {"target": {"scope": name}, "forget_mode": "hard"}
-    gone = await visit.queries.run("delete_memory", fields, agreed=agreed)
+    gone = await visit.queries.run("delete_memory", fields, agreement=agreed)
     return visit.go(LIST, f"{name} and {format_count(gone['deleted_count'], 'memory')} are removed for good.")
 
 
