@@ -8,12 +8,13 @@ from infinite_memory.time_expressions.spans import FIRST_YEAR, LAST_YEAR, Date
 
 _HALVES = {"上": 1, "下": 7}  # their first months
 _HALVES_OF = {**_HALVES, "前": 1, "后": 7, "後": 7}
+_LUNAR = ("农历", "農曆", "农曆", "阴历", "陰曆", "旧历", "舊曆", "旧暦", "陰暦")
 _SHORT_YEAR = 2  # digits: "07年" and "零八年" are years, "3年" is a duration
 
 
 def marked_date(reader: Reader, position: int) -> Found | None:
     """Read a year, month, day and weekday, each with its character; a day alone needs support."""
-    if not reader.language.scriptless:
+    if not reader.language.scriptless or _is_lunar(reader, position):
         return None
     index, year = _year(reader, position)
     month = day = None
@@ -50,6 +51,12 @@ def marked_date(reader: Reader, position: int) -> Found | None:
         weekday = None
     strong = year is not None or month is not None or weekday is not None
     return Found(Date(year, month, day, weekday), index, strong)
+
+
+def _is_lunar(reader: Reader, position: int) -> bool:
+    """True if the words before a date say that it is one of the lunar calendar: "农历八月十六"."""
+    before = reader.at(position - 2).folded + reader.at(position - 1).folded
+    return before.endswith(_LUNAR)
 
 
 def _two_months(reader: Reader, position: int) -> tuple[int, int] | None:
@@ -97,6 +104,9 @@ def _year(reader: Reader, position: int) -> tuple[int, int | None]:
     """Read the year and its character, if any: the position after it and the year."""
     era = reader.at(position).get(Tag.ERA)
     start = position + 1 if era is not None else position
+    if era is not None and reader.at(start).folded == "元" and reader.has(start + 1, Tag.YEAR_MARK):
+        after = reader.skip(start + 2, Tag.OF, limit=1)  # "令和元年" is the first
+        return after if _goes_on(reader, after) else start + 2, int(era) + 1
     number = reader.number(start)
     if number is None or number.ordinal or not reader.has(number.after, Tag.YEAR_MARK):
         return position, None

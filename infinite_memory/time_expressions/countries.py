@@ -27,6 +27,7 @@ _ZONES = {
     "CO": "America/Bogota",
     "CL": "America/Santiago America/Punta_Arenas",
     "PE": "America/Lima",
+    "PT": "Europe/Lisbon Atlantic/Azores Atlantic/Madeira Portugal",
     "NZ": "Pacific/Auckland Pacific/Chatham NZ",
 }
 _FAMILIES = {
@@ -48,6 +49,8 @@ LOCAL_HOLIDAYS = {
     **{("mothers_day_hispanic", country): "mothers_day" for country in ("CO", "CL", "PE", "US")},
     ("fathers_day_hispanic", "ES"): "saint_joseph",
     **{("fathers_day_hispanic", country): "fathers_day" for country in ("MX", "AR", "CO", "CL", "PE", "US")},
+    ("lovers_day_brazil", "PT"): "valentine",
+    ("childrens_day_brazil", "PT"): "childrens_day",
     ("mothers_day_france", "CA"): "mothers_day",
     ("mothers_day_france", "BE"): "mothers_day",
     ("mothers_day_france", "CH"): "mothers_day",

@@ -254,7 +254,8 @@ def day_of_month(reader: Reader, position: int) -> Found | None:
     start = reader.skip(position, Tag.THE, limit=1)
     if reader.at(start).get(Tag.UNIT) is Unit.DAY and reader.language.code in ("es", "pt"):
         day = reader.number(start + 1)  # "el día 15"
-        if day and not day.ordinal and 1 <= day.value <= 31 and day.digits <= 2:
+        named = start > position or (day is not None and (day.digits > 0 or ends_phrase(reader, day.after)))
+        if day and named and not day.ordinal and 1 <= day.value <= 31 and day.digits <= 2:  # not "dia dos professores"
             return Found(Date(day=day.value), day.after)
     day = reader.number(start)
     if day is None or not 1 <= day.value <= 31 or day.digits > 2:

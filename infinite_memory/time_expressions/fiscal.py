@@ -60,6 +60,8 @@ def _year(reader: Reader, position: int) -> tuple[int, int] | None:
     if index > position:
         return (this + offset, index + 1) if reader.has(index, Tag.FISCAL_YEAR) else None
     era = word.get(Tag.ERA)
+    if era is not None and reader.at(position + 1).folded == "元" and reader.has(position + 2, Tag.FISCAL_YEAR):
+        return int(era) + 1, position + 3
     number = reader.number(position if era is None else position + 1)
     if number is None or number.ordinal or not reader.has(number.after, Tag.FISCAL_YEAR):
         return None

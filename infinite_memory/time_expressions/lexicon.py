@@ -175,6 +175,7 @@ class Language:
     joined_numbers: str = ""  # the "und" inside "einundzwanzig"
     joined_halves: str = ""  # the "einhalb" of "zweieinhalb"
     ordinal_endings: str = ""  # endings of the first form of an ordinal: "dreißigste" and "r"
+    written_umlauts: bool = False  # "Maerz" is "März"
     joined_parts: bool = False  # "Dienstagabend" is one word
     before_day_is_day: bool = False  # "avant hier" is one day, not everything before it
     last_weekday_of_last_week: bool = False  # "上星期三" is Wednesday of last week
@@ -182,6 +183,7 @@ class Language:
 
 
 Meanings = dict[Tag, Any]
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _ABBREVIATION = 4  # letters; a month abbreviation ("dec", "sept") needs support, as it may be another word
 _ENDINGS = (Tag.ORDINAL_MARK, Tag.DECADE_CLOSES, Tag.QUARTER_MARK, Tag.HALF_MARK)
 
@@ -196,6 +198,8 @@ class Lexicon:
         for words, tag, value in _entries(language):
             for phrase in words.split("|"):
                 self._add(folded_words(phrase), tag, value)
+                if language.written_umlauts and (written := phrase.translate(_UMLAUTS)) != phrase:
+                    self._add(folded_words(written), tag, value)
 
     def _add(self, tokens: tuple[str, ...], tag: Tag, value: Any) -> None:
         if not tokens:

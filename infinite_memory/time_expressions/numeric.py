@@ -102,16 +102,25 @@ def _two_parts(reader: Reader, position: int, separator: str) -> Found | None:
     if first.digits > 2 or second.digits > 2 or separator == "-":
         return None
     if separator == ".":
-        if reader.at(after).folded == "." and reader.at(after).glued and not reader.at(after + 1).digits:
+        if reader.at(after).folded == "." and reader.at(after).glued and not _is_glued_number(reader, after + 1):
             dated = Date(None, second.value, first.value, day_first=True)
-            ends_sentence = reader.is_over(after) and not reader.lone  # "on average 3.7."
-            return checked(dated, after + 1, strong=reader.language.dotted_dates and not ends_sentence)
+            year = reader.year(after + 1) if reader.at(after + 1).digits == 4 else None
+            if year:
+                return checked(replace(dated, year=year[0]), year[1])  # "27.11. 2015"
+            doubtful = reader.is_over(after) and not reader.lone  # "on average 3.7."
+            doubtful = doubtful or reader.at(after + 1).digits > 0  # "27.11. 18 Uhr", "of 3.7. 5 are new"
+            return checked(dated, after + 1, strong=reader.language.dotted_dates and not doubtful)
         if not reader.language.dotted_dates or second.digits < 2:
             return None
     dated_or_none = _ordered(reader, first.value, second.value, separator)
     if dated_or_none is None or _is_share(reader, after):
         return None
     return checked(dated_or_none, after, strong=False)
+
+
+def _is_glued_number(reader: Reader, position: int) -> bool:
+    """True if digits go on at *position*, as in "1.2.3", and not behind a space, as in "27.11. 18:00"."""
+    return reader.at(position).digits > 0 and reader.at(position).glued
 
 
 def _is_share(reader: Reader, position: int) -> bool:

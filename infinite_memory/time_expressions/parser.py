@@ -125,6 +125,8 @@ class Reader:
             if following.has(Tag.ORDINAL_MARK) and following.glued:
                 if following.folded != "." or self._is_ordinal_dot(after, lexeme.value):
                     after, ordinal = after + 1, True
+            elif self._has_dotted_ending(after):
+                after, ordinal = after + 2, True
             return Number(lexeme.value, after, ordinal, lexeme.digits)
         if not lexeme.has(Tag.NUMBER, Tag.ORDINAL, Tag.SCALE):
             return None
@@ -135,6 +137,13 @@ class Reader:
         if not self.language.dotted_dates or not self.at(dot).glued or value > 31:
             return False
         return not self.is_over(dot + 1) or self.has(dot - 2, Tag.THE, Tag.ON)  # a last dot may end the sentence
+
+    def _has_dotted_ending(self, dot: int) -> bool:
+        """True if an ending behind a dot makes the digits before it an ordinal: "1.º de mayo", "3.er trimestre"."""
+        ending = self.at(dot + 1)
+        if self.at(dot).folded != "." or not (self.at(dot).glued and ending.glued and ending.has(Tag.ORDINAL_MARK)):
+            return False
+        return not (self.at(dot + 2).glued and self.at(dot + 2).folded.isalnum())
 
     def _is_part_of_longer(self, position: int) -> bool:
         """True if the digits belong to a decimal, a clock time or a numeric date."""

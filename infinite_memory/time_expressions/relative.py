@@ -26,8 +26,8 @@ from infinite_memory.time_expressions.vague import feeling, feeling_span
 def named_day(reader: Reader, position: int) -> Found | None:
     """Read "today", "yesterday"."""
     word = reader.at(position)
-    if not word.has(Tag.DAY):
-        return None
+    if not word.has(Tag.DAY) or (word.has(Tag.WEAK) and not word.get(Tag.DAY) and not reader.lone):
+        return None  # "その日" and "当天" are today only if nothing else is said
     return Found(unit_span(reader.now, Unit.DAY, int(word.get(Tag.DAY))), position + 1, not word.has(Tag.WEAK))
 
 

@@ -100,7 +100,7 @@ TABLE = Language(
         20: "vingtaine|une vingtaine",
         30: "trentaine|une trentaine",
     },
-    days={0: "aujourd'hui|aujourd hui|aujourdhui", -1: "hier", 1: "demain"},
+    days={0: "ce jour|aujourd'hui|aujourd hui|aujourdhui", -1: "hier", 1: "demain"},
     relatives={
         -1: "dernier|dernière|derniers|dernières|passé|passée|passés|passées|précédent|précédente|précédents|précédentes",
         -2: "avant-dernier|avant-dernière",
@@ -189,7 +189,7 @@ TABLE = Language(
         "good_friday": "vendredi saint",
         "easter": "pâques|dimanche de pâques",
         "easter_monday": "lundi de pâques",
-        "labour_day": "fête du travail",
+        "labour_day": "fête du travail|fête des travailleurs",
         "ascension": "ascension",
         "pentecost": "pentecôte",
         "whit_monday": "lundi de pentecôte",
@@ -236,7 +236,7 @@ TABLE = Language(
         "just_now": "à l'instant|tout à l'heure",
         "holidays": "pendant les fêtes|les fêtes|vacances de noël|les vacances de noël",
     },
-    weak="plus de|plus d'|au moins|au minimum|pas moins de|pas moins d'|moins de|"
+    weak="ce jour|plus de|plus d'|au moins|au minimum|pas moins de|pas moins d'|moins de|"
     "moins d'|au plus|tout au plus|au maximum|maximum|pas plus de|pas plus d'|"
     "quelque temps|un moment|longtemps"
     "|sept|mer|sam|ven|dim|lun|jeu|second|seconde|été|mars|midi|mi|fin|t|s|jan|soir|matin|nuit|ce|hiver",

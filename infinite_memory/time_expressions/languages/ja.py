@@ -36,7 +36,7 @@ TABLE = Language(
     ten="十",
     vague={3: "数|数か|数ヶ|何"},
     days={
-        0: "今日|きょう|本日",
+        0: "今日|きょう|本日|その日|当日",
         -1: "昨日|きのう|さくじつ|前日",
         -2: "一昨日|おととい|おとつい",
         1: "明日|あした|あす",
@@ -116,6 +116,8 @@ TABLE = Language(
         "foundation_japan": "建国記念の日|建国記念日",
         "girls_festival": "ひな祭り|雛祭り|桃の節句",
         "vernal_equinox": "春分の日",
+        "labour_may": "メーデー|労働節",
+        "lunar_new_year": "旧正月",
         "golden_week": "ゴールデンウィーク|ゴールデンウイーク|大型連休",
         "showa": "昭和の日",
         "constitution_japan": "憲法記念日",
@@ -135,7 +137,7 @@ TABLE = Language(
         "white_day": "ホワイトデー",
         "womens_day": "国際女性デー",
         "easter": "復活祭|イースター",
-        "childrens_day_japan": "こどもの日|子供の日",
+        "childrens_day_japan": "こどもの日|子供の日|端午の節句",
         "mothers_day": "母の日",
         "fathers_day": "父の日",
         "mid_autumn": "中秋節|中秋の名月|十五夜",
@@ -167,5 +169,5 @@ TABLE = Language(
         "just_now": "さっき|先ほど|たった今",
         "holidays": "年末年始",
     },
-    weak="お盆|春|夏|秋|冬|朝|昼|夜|晩|夕|末|同|間|昔",
+    weak="その日|当日|お盆|春|夏|秋|冬|朝|昼|夜|晩|夕|末|同|間|昔",
 )
