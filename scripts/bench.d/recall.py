@@ -2,9 +2,11 @@
 
     scripts/bench recall --data FOLDER [--queries FILE] [--everywhere] [--modes hybrid,semantic] [--save DIR] [--sure] [--home DIR] [--lite]
     scripts/bench recall --xquad FOLDER [--questions de] [--paragraphs en] [--every 3] [--unrelated] ...
+    scripts/bench recall --sts FOLDER [--questions fr] [--paragraphs en] ... or --squad FILE ...
 
 FOLDER holds ``memories.jsonl`` (id, text, timestamp, tags, scope) and ``queries.jsonl`` (id, text, relevant, category, scope), with
-`--xquad` the files of XQuAD: questions in one language over paragraphs in the same or another. No data comes with the project. Memories
+`--xquad` the files of XQuAD: questions in one language over paragraphs in the same or another, with `--sts` pairs of
+sentences that mean the same, with `--squad` a file in the form of SQuAD. No data comes with the project. Memories
 are stored and questions asked through ``infinite-memory serve``, by `store_memories` and `retrieve_memory`. Measures: "first" is the share
 of questions whose first hit is right; recall@5 and @10 the share of the relevant ones found, at least one of them ("any"), all of them
 ("all"); MRR and nDCG of the first ten; each with its 95 % interval by bootstrap over questions. `--sure` prints how often a hit of each
@@ -33,7 +35,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from recall_parts.xquad import read_xquad  # noqa: E402
+from recall_parts.sts import read_sts  # noqa: E402
+from recall_parts.xquad import read_squad, read_xquad  # noqa: E402
 
 BATCH = 100
 FIRST = 10
@@ -42,6 +45,7 @@ ASKED_BEFORE = (
     10  # questions: one alone may be too short for its language to be told, and then nobody waits for the second model
 )
 UNSURE = 0.5  # confidence under which a hit is not to be believed
+SURE = 0.8  # confidence from which it is
 
 Ranked = dict[str, list[str]]
 
@@ -256,15 +260,24 @@ def show_sureness(queries: Sequence[Mapping[str, Any]], ranked: Ranked, sure: Ma
         said, was = np.mean([c for c, _ in bins[at]]), np.mean([r for _, r in bins[at]])
         print(f"confidence {at / 10:.1f}-{at / 10 + 0.1:.1f}: said {said:.3f}, right {was:.3f}, {len(bins[at])} hits")
     print(f"median confidence of right hits: {np.median(right):.3f}")
+    best = [
+        ranked[query["id"]][0] in query["relevant"]
+        for query in queries
+        if max(sure[query["id"]][:1], default=0) >= SURE
+    ]
+    print(f"best hits with a confidence of {SURE} or more: {sum(best)} of {len(best)} right")
 
 
 def read_data(arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Read memories and questions."""
+    options = {"step": arguments.every, "unrelated": arguments.unrelated}
+    languages = arguments.questions, arguments.paragraphs or arguments.questions
     if arguments.xquad is not None:
-        return read_xquad(
-            arguments.xquad, arguments.questions, arguments.paragraphs or arguments.questions, step=arguments.every,
-            unrelated=arguments.unrelated,
-        )  # fmt: skip
+        return read_xquad(arguments.xquad, *languages, **options)
+    if arguments.sts is not None:
+        return read_sts(arguments.sts, *languages, **options)
+    if arguments.squad is not None:
+        return read_squad(arguments.squad, **options)
     return read_lines(arguments.data / "memories.jsonl"), read_lines(
         arguments.queries or arguments.data / "queries.jsonl"
     )
@@ -287,12 +300,12 @@ def main() -> None:
     sources = parser.add_mutually_exclusive_group(required=True)
     sources.add_argument("--data", type=Path)
     sources.add_argument("--xquad", type=Path, help="folder with the files of XQuAD, xquad.LANGUAGE.json")
-    parser.add_argument("--questions", default="de", help="language of XQuAD's questions")
-    parser.add_argument("--paragraphs", help="language of XQuAD's paragraphs (default: that of the questions)")
-    parser.add_argument("--every", type=int, default=1, help="ask every so many of XQuAD's questions")
-    parser.add_argument(
-        "--unrelated", action="store_true", help="ask XQuAD's questions of paragraphs that have no answer"
-    )
+    sources.add_argument("--sts", type=Path, help="folder with the test files of stsb-multi-mt, and KorSTS for Korean")
+    sources.add_argument("--squad", type=Path, help="a file in the form of SQuAD")
+    parser.add_argument("--questions", default="de", help="language of the questions")
+    parser.add_argument("--paragraphs", help="language of the memories (default: that of the questions)")
+    parser.add_argument("--every", type=int, default=1, help="ask every so many of the questions")
+    parser.add_argument("--unrelated", action="store_true", help="ask questions that no memory answers")
     parser.add_argument("--queries", type=Path, help="other questions than FOLDER/queries.jsonl")
     parser.add_argument("--everywhere", action="store_true", help="ask without a scope")
     parser.add_argument("--modes", default="hybrid,semantic,text,fuzzy")
