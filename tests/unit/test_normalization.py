@@ -21,9 +21,10 @@ from tests.processes import LONG
 FORMS: tuple[Form, ...] = ("NFC", "NFD", "NFKC", "NFKD")
 ROOT = Path(__file__).resolve().parent.parent.parent
 MARKS = [
-    chr(point)
-    for point in range(0x110000)
-    if unicodedata.combining(unicodedata.normalize("NFKD", chr(point))[:1] or " ")
+    character
+    for character in map(chr, range(0x110000))
+    if unicodedata.combining(character)
+    or (unicodedata.decomposition(character) and unicodedata.combining(unicodedata.normalize("NFKD", character)[0]))
 ]
 LETTERS = "aeoÅế ﬁ힣각नक\u1100\u1161\u11a8\u0f40カﾊ😀\uac00\u0344"
 

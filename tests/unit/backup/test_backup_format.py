@@ -14,15 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infinite_memory.backup import archive as container
+from infinite_memory.backup import encryption
 from infinite_memory.backup.archive import BackupReader, BackupWriter
 from infinite_memory.backup.archive_format import Part, split_documents
-from infinite_memory.backup.encryption import Cipher, Secret, new_lock
+from infinite_memory.backup.encryption import Cipher, Secret, WorkFactor, new_lock
 from infinite_memory.errors import BackupError
 
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
 KEY = Secret(key_material=b"\x80\xff" * 16)
 SENTENCE = Secret(key_material=b"a sentence that somebody typed")
 PASSPHRASE = Secret(passphrase="four words of mine")
+
+
+@pytest.fixture(autouse=True)
+def _quick_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a guess cost little: `test_backup_hostile` pins what it must cost, and a long run pays it here too."""
+    if not LONG:
+        monkeypatch.setattr(encryption, "WORK_FACTOR", WorkFactor(1 << 12, 8, 1))
 
 
 def document(content: bytes) -> bytes:
