@@ -22,6 +22,7 @@ from tests.mongo_server import (
     shared_mongo,
     standalone_uri,
 )
+from tests.sampling import sample
 
 if TYPE_CHECKING:
     from infinite_memory.store.mongo.store import MongoStore
@@ -48,6 +49,11 @@ class Place:
 def place(request: pytest.FixtureRequest) -> Place:
     """A fresh database for each driver on a replica set, and for PyMongo on a server that is none."""
     return make_place(request.param)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take a sample to the second driver, which sends the same commands."""
+    sample(config, items, lambda parameters: parameters.get("place") == "motor")
 
 
 def make_place(kind: str) -> Place:

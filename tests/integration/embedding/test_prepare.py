@@ -25,7 +25,7 @@ from tests.processes import LONG, is_alive, processes_of, until
 
 NAME = "all-MiniLM-L6-v2"
 NEIGHBOUR = 65534
-KILLS = 10 if LONG else 2
+KILLS = 10 if LONG else 1
 
 pytestmark = pytest.mark.usefixtures("weights")
 

@@ -15,6 +15,7 @@ from infinite_memory.index.milvus.files import MilvusIndexFiles
 from infinite_memory.index.text.files import TantivyTextFiles
 from infinite_memory.index.vector.files import FaissIndexFiles
 from tests.milvus_server import MilvusServer
+from tests.sampling import sample
 
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
 MILVUS_URI = os.environ.get("INFINITE_MEMORY_TEST_MILVUS_URI")
@@ -23,6 +24,15 @@ VECTOR_INDEXES = ("faiss", "milvus-lite", *(("milvus",) if LONG or MILVUS_URI el
 """The standalone server takes three seconds for each index that is made, so it is asked in long runs alone, or where one is named."""
 TEXT_INDEXES: dict[str, Callable[[Path], TextFiles]] = {"tantivy": TantivyTextFiles}
 """What opens the files of an implementation that has its data in a folder."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take a sample of what a Milvus answers once it is opened again: saving writes nothing there that was not written before."""
+    sample(
+        config,
+        items,
+        lambda parameters: parameters.get("open_vector_files") == "milvus-lite" and "loaded" in parameters.values(),
+    )
 
 
 @pytest.fixture(autouse=True)
