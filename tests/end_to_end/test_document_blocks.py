@@ -20,7 +20,9 @@ ELSEWHERE = {
 }  # fmt: skip
 """Pages whose blocks another test carries out, because they want more than an empty home."""
 
-RUNNABLE = [page for page in documents() if any(block.language in RUN for block in blocks(page))]
+RUNNABLE = [
+    page for page in documents() if any(block.language in RUN and block.not_run is None for block in blocks(page))
+]
 
 
 def name_of(page: Path) -> str:

@@ -42,10 +42,10 @@ def store(memory: Memory, request: pytest.FixtureRequest) -> InfiniteMemoryStore
     return InfiniteMemoryStore(memory, scope=f"Store of {request.node.name}"[:200])
 
 
-@pytest.fixture
-def filled(store: InfiniteMemoryStore) -> tuple[InfiniteMemoryStore, InMemoryStore]:
-    """The same items in our store and in LangGraph's own."""
-    theirs = InMemoryStore()
+@pytest.fixture(scope="module")
+def filled(memory: Memory) -> tuple[InfiniteMemoryStore, InMemoryStore]:
+    """The same items in our store and in LangGraph's own, for tests that only read."""
+    store, theirs = InfiniteMemoryStore(memory, scope="Store to read"), InMemoryStore()
     for namespace, key, value in ITEMS:
         store.put(namespace, key, value)
         theirs.put(namespace, key, value)
