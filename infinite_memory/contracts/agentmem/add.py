@@ -204,15 +204,16 @@ async def _store(call: AgentMemCall, new_memory: NewMemory) -> tuple[StoreResult
             break
         with contextlib.suppress(AlreadyExistsError):  # stored concurrently
             return await call.engine.memories.store(dataclasses.replace(new_memory, memory_id=memory_id)), "stored"
-    restored = (await call.engine.memories.restore(memory_id)).memory
+    result = await call.engine.memories.restore(memory_id)
+    restored = result.memory
     if ignored := _list_ignored(new_memory, restored):
         call.checking.warnings.append(
             f"{', '.join(ignored)}: not taken; these words were there already and keep theirs"
         )
-    is_live = restored.status == ACTIVE and restored.source == new_memory.source
+    is_current = restored.status == ACTIVE and restored.source == new_memory.source
     scope = call.engine.scopes.find_by_id(restored.scope_id)
-    if is_live and scope is not None:
-        return StoreResult(restored, scope), "duplicate"
+    if is_current and scope is not None:
+        return StoreResult(restored, scope), "stored" if result.is_restored else "duplicate"
     return await call.engine.memories.update(
         restored.memory_id, MemoryUpdate(status=ACTIVE, source=new_memory.source)
     ), "stored"

@@ -420,6 +420,18 @@ def test_what_words_that_are_there_already_do_not_take_over_is_said(open_memory:
     run(look())
 
 
+def test_words_that_were_forgotten_and_are_said_again_are_stored_not_there_already(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            first = await add(memory, "I drink tea", tags=["mug"])
+            await memory.ok("delete_memory", target={"memory_id": first["memory_id"].removeprefix("mem_")})
+            again = await add(memory, "i drink tea!")
+            assert (again["memory_id"], again["outcome"]) == (first["memory_id"], "stored")
+            assert (await add(memory, "i drink tea!"))["outcome"] == "duplicate"
+
+    run(look())
+
+
 # what a model reads
 
 
