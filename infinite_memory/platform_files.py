@@ -143,6 +143,11 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
+def compute_reserve(total_bytes: int) -> int:
+    """Return how many bytes of a disk stay free, for a full disk ends the database."""
+    return min(RESERVE_BYTES, total_bytes // RESERVE_SHARE)
+
+
 def find_shortage(folder: Path, size: int = 0, *, name: str | None = None) -> str | None:
     """Return why *size* more bytes must not be written into a folder: its disk would be nearly full. None if there is enough space.
 
@@ -155,7 +160,7 @@ def find_shortage(folder: Path, size: int = 0, *, name: str | None = None) -> st
     import shutil
 
     total, _, free = shutil.disk_usage(folder)
-    reserve = min(RESERVE_BYTES, total // RESERVE_SHARE)
+    reserve = compute_reserve(total)
     if free >= reserve + size:
         return None
     message = f"No space left in the folder {name or folder}: of its disk {free >> 20} MB are free, and {reserve >> 20} MB stay so"

@@ -160,12 +160,8 @@ class Restoring:
         Raises:
             BackupError: there is not enough room.
         """
-        free = await self._store.copies.free_bytes()
-        if free is not None and needed > free:
-            raise BackupError(
-                f"the backup unpacks into {needed >> 20:,} MiB, and the disk of MongoDB has {free >> 20:,} MiB left; "
-                "nothing was changed"
-            )
+        if (shortage := await self._store.copies.find_shortage(needed)) is not None:
+            raise BackupError(f"the backup unpacks into {needed >> 20:,} MiB, and {shortage}; nothing was changed")
 
     async def _put(
         self, restore: Restore, mode: RestoreMode | None, progress: Progress | None, name: str, *, replaces: bool

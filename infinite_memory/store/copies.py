@@ -136,8 +136,11 @@ class Copies(Protocol):
             StoreError: a restore is being put into place.
         """
 
-    async def free_bytes(self) -> int | None:
-        """Return the free bytes on the server's disk; None if it does not report them."""
+    async def find_shortage(self, size: int = 0) -> str | None:
+        """Return why *size* more bytes must not be written: the server's disk would be nearly full. None if there is enough space.
+
+        A server that does not report its disk counts as one with enough.
+        """
 
     async def is_empty(self) -> bool:
         """True if there are no memories, live or deleted, and no scope but Global."""

@@ -134,7 +134,7 @@ class Importer:
         Raises:
             InvalidRequestError: it is elsewhere, does not exist, or has no known format.
             ChangedSinceAskedError: it differs from what was *agreement*; says what was added before.
-            StoreUnavailableError: MongoDB cannot be reached; what was imported so far stays.
+            StoreUnavailableError: MongoDB cannot be reached, or its disk is nearly full; what was imported so far stays.
         """
         root, names = locate_anywhere(Path(path)) if folders is None else folders.locate(str(path))
         await self.index.sidecar()
@@ -201,7 +201,7 @@ class _Import:
         """Import everything that a reader yields.
 
         Raises:
-            StoreUnavailableError: MongoDB went away; says what was added before.
+            StoreUnavailableError: MongoDB went away, or its disk is nearly full; says what was added before.
         """
         try:
             return await self._run(reader, progress)
@@ -355,6 +355,8 @@ class _Import:
                 for memory, vectors in zip(memories, embeddings, strict=True)
             ]
             async with self._writing:
+                if (shortage := await self._store.copies.find_shortage()) is not None:
+                    raise StoreUnavailableError(f"{shortage}; make room")
                 # A scope archived in the meantime may be about to be removed by a caller who does not count these.
                 for is_put_away in (False, True):
                     some = [memory for memory in whole if (memory.scope_id in self._put_away) is is_put_away]

@@ -53,7 +53,7 @@ INWARD = {
     "redaction.py": (),
     "settings.py": (),
     "text": ("text", "models", "normalization"),
-    "store": ("store", "clock", "models", "errors", "redaction"),
+    "store": ("store", "clock", "models", "errors", "platform_files", "redaction"),
     "mongod": ("mongod", "paths", "platform_files", "errors"),
     "embedding": ("embedding", "models", "errors", "paths", "daemon.ipc", "malloc_tuning"),
     "index": (

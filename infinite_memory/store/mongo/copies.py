@@ -13,6 +13,7 @@ from pymongo.errors import DuplicateKeyError
 
 from infinite_memory.errors import SchemaTooNewError
 from infinite_memory.models import Fact, FactId, Link, MemoryRecord, ScopeId, fold
+from infinite_memory.platform_files import compute_reserve
 from infinite_memory.store.copies import Chunk, Copies, FactPlace, Restore, RestorePlan, Snapshot
 from infinite_memory.store.mongo import bulk_insert, schema
 from infinite_memory.store.mongo import facts as mongo_facts
@@ -36,11 +37,16 @@ class MongoCopies(Copies):
     def snapshot(self) -> AbstractAsyncContextManager[Snapshot]:
         return snapshots.open_snapshot(self._connection)
 
-    async def free_bytes(self) -> int | None:
+    async def find_shortage(self, size: int = 0) -> str | None:
         async with self._connection.operation() as database:
             figures = await database.command("dbStats")
         total, used = figures.get("fsTotalSize"), figures.get("fsUsedSize")
-        return int(total - used) if total is not None and used is not None else None
+        if total is None or used is None:
+            return None
+        free, reserve = int(total - used), compute_reserve(int(total))
+        if free >= reserve + size:
+            return None
+        return f"of the disk of MongoDB {free >> 20:,} MiB are free, and {reserve >> 20:,} MiB stay so, for a full disk ends MongoDB"
 
     async def is_empty(self) -> bool:
         async with self._connection.operation(factor=4) as database:

@@ -124,6 +124,33 @@ def test_the_next_batch_is_embedded_while_one_is_written(open_memory: Open, tmp_
     run(work())
 
 
+def test_an_import_stops_before_it_fills_the_disk(open_memory: Open, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            copies = memory.services.store.copies
+            assert await copies.find_shortage() is None
+            assert "MiB are free" in (await copies.find_shortage(1 << 60) or "")
+
+            class Shrinking:
+                def __getattr__(self, name: str) -> Any:
+                    return getattr(copies, name)
+
+                async def find_shortage(self, size: int = 0) -> str | None:
+                    return await copies.find_shortage(size + ((1 << 60) if store.inserted else 0))
+
+            class Filling(Watched):
+                copies = Shrinking()
+
+            store = Filling(memory)
+            with pytest.raises(StoreUnavailableError, match=f"make room; {BATCH} memories were added before"):
+                await importer_of(memory, store=store).import_path(lines(tmp_path))
+            assert store.inserted == BATCH
+            done = await importer_of(memory).import_path(lines(tmp_path))
+            assert (done.added, done.present) == (COUNT - BATCH, BATCH)
+
+    run(work())
+
+
 def test_an_import_that_failed_half_way_is_finished_by_doing_it_again(open_memory: Open, tmp_path: Path) -> None:
     async def work() -> None:
         async with open_memory() as memory:
