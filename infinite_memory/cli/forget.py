@@ -62,7 +62,7 @@ def forget(options: argparse.Namespace) -> int:
         if options.dry_run:
             return _print_preview(options, preview)
         if not preview.count and preview.scope is None:
-            tables.note(f"nothing matches; {tables.UNCHANGED}")
+            tables.note(preview.note or f"nothing matches; {tables.UNCHANGED}")
             return 1
         if not options.yes and (refused := _confirm(options, preview)) is not None:
             return refused
@@ -86,6 +86,7 @@ class Preview:
         self.memory_ids: list[str] = []
         self.memories: list[Json] = []
         self.scope: str | None = None
+        self.note: str | None = None  # why nothing would be forgotten
 
 
 def _preview(options: argparse.Namespace, targets: list[Json], limits: Json) -> Preview:
@@ -98,6 +99,7 @@ def _preview(options: argparse.Namespace, targets: list[Json], limits: Json) -> 
         preview.memory_ids += reply["memory_ids"]
         preview.memories += reply.get("memories", [])
         preview.scope = reply.get("scope")
+        preview.note = reply.get("note") if options.tag is not None and options.query is None else None
     return preview
 
 
@@ -150,6 +152,9 @@ def _print_preview(options: argparse.Namespace, preview: Preview) -> int:
         print(json.dumps(fields | whole_scope, ensure_ascii=False))
         return 0
     _show(options, preview.memories)
+    if not preview.count and preview.note is not None:
+        tables.note(preview.note)
+        return 0
     scope = _with_scope(preview)
     tables.note(f"{format_count(preview.count, 'memory')} would go{scope}; {tables.UNCHANGED}")
     return 0

@@ -85,7 +85,7 @@ class Forget:
         else:
             located = await self._targets.find(sidecar, target, scope, mode)
         return await self._forget_selected(
-            target, mode, located, condition, partial, dry_run=dry_run, agreement=agreement
+            sidecar, target, mode, located, condition, partial, dry_run=dry_run, agreement=agreement
         )
 
     async def _forget_whole_scope(
@@ -112,10 +112,12 @@ class Forget:
             return ForgetResult(tuple(located), texts, scope)
 
     async def _forget_selected(
-        self, target: ForgetTarget, mode: ForgetMode, located: Located, condition: Condition, partial: str | None, *,
-        dry_run: bool, agreement: Agreement | None,
+        self, sidecar: VectorIndex, target: ForgetTarget, mode: ForgetMode, located: Located, condition: Condition,
+        partial: str | None, *, dry_run: bool, agreement: Agreement | None,
     ) -> ForgetResult:  # fmt: skip
         """Forget the memories *located* for *target*; hard forgetting includes those merged into them."""
+        if not located and (missing := await self._targets.describe_missing_tag(sidecar, target)) is not None:
+            return ForgetResult((), note=_joined(missing, "nothing was changed", partial))
         doubles: Located = {}
         if mode is ForgetMode.HARD:
             doubles = await find_doubles(self._access, self._store, located)
@@ -184,7 +186,7 @@ class Forget:
             for named in await self._access.existing_scopes(names):
                 located = {**located, **await self._targets.find(sidecar, target, named, mode)}
         return await self._forget_selected(
-            target, mode, located, condition, partial, dry_run=dry_run, agreement=agreement
+            sidecar, target, mode, located, condition, partial, dry_run=dry_run, agreement=agreement
         )
 
     async def _forget_located(

@@ -8,12 +8,15 @@ import dataclasses
 from infinite_memory.engine.access import Access
 from infinite_memory.engine.recall import Recall
 from infinite_memory.engine.types import ForgetMode, ForgetTarget, ScopedFilter
+from infinite_memory.errors import truncated_repr
 from infinite_memory.index.base import VectorIndex, call
 from infinite_memory.index.listing import list_ids
 from infinite_memory.models import Filter, Scope, tag_key
 from infinite_memory.store.base import Located, Store
 from infinite_memory.store.conditions import Condition
-from infinite_memory.store.scope_cache import ScopeCache
+from infinite_memory.store.scope_cache import ScopeCache, find_similar_names
+
+MAX_COMPARED_TAGS = 20_000  # tags that an unknown one is compared with
 
 
 class TargetFinder:
@@ -55,6 +58,29 @@ class TargetFinder:
         if not located:  # that nothing matches is true of a store that answers
             await self._store.ping()
         return located
+
+    async def describe_missing_tag(self, sidecar: VectorIndex, target: ForgetTarget) -> str | None:
+        """Return a note that no memory has the target's tag, with similar tags that some have; None if it names more than a tag.
+
+        Callers with restricted visibility get no similar tags: those may be of others.
+        """
+        if target.tag is None or target.memory_id is not None or target.query is not None:
+            return None
+        inside = "" if target.scope is None else f" of {truncated_repr(target.scope)}"
+        note = f"no memory{inside} has the tag {truncated_repr(target.tag)}"
+        if not self._access.sees_everything:
+            return note
+        where, _ = await self._access.resolve(
+            ScopedFilter(None if target.scope is None else (target.scope,), lenient=True)
+        )
+        scope_ids, key = frozenset(scope.scope_id for scope in where), tag_key(target.tag)
+
+        def find() -> list[str]:
+            near = find_similar_names(key, sidecar.tags(0, MAX_COMPARED_TAGS))
+            return [tag for tag in near if sidecar.count(Filter(scope_ids=scope_ids, tag_keys=frozenset({tag})))]
+
+        near = await asyncio.to_thread(find)
+        return note + (f" (did you mean {', '.join(truncated_repr(tag) for tag in near)}?)" if near else "")
 
     async def _find_by_id(
         self, sidecar: VectorIndex, target: ForgetTarget, scope: Scope | None, mode: ForgetMode

@@ -73,6 +73,7 @@ def test_what_is_wrong_is_said_by_exit_code(shared: Installation) -> None:
     for code, said, arguments in (
         (1, "no memory has id", ("show", nowhere)), (1, "no memory has id", ("edit", nowhere, "text")),
         (1, "nothing matches", ("forget", nowhere, "--yes")), (1, "no memory has id", ("undo", nowhere)),
+        (1, "no memory has the tag 'nowhere'", ("forget", "--tag", "nowhere", "--yes")),
         (2, "nothing is named", ("forget", "--yes")), (2, "give ids, or", ("forget", nowhere, "--tag", "x")),
         (2, "goes with --query", ("forget", "--tag", "x", "--min-confidence", "1")), (2, "a terminal only", ("edit", nowhere)),
         (2, "--no-tags goes without", ("edit", nowhere, "--tag", "x", "--no-tags")), (2, "", ("search",)),

@@ -253,3 +253,32 @@ def test_what_a_tag_forgot_is_restored_in_scopes_archived_since_and_those_are_na
             assert await memory.engine.scopes.restore_hidden_at(forgotten.hidden_at) == (0, [])
 
     run(work())
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_forgetting_by_a_tag_that_no_memory_has_says_so_and_names_a_similar_one(
+    open_memory: Open, *, dry_run: bool
+) -> None:
+    async def work() -> None:
+        async with open_memory() as memory:
+            await memory.store("Buy bread.", "Home", tags=["errands"])
+            gone = await memory.store("Buy tea.", tags=["errandz"])
+            await memory.ok("delete_memory", target={"memory_id": gone}, forget_mode="hard")  # its tag is not suggested
+
+            async def ask(**target: str) -> str:
+                reply = await memory.ok("delete_memory", target=target, dry_run=dry_run)
+                assert (reply["deleted_count"], reply["memory_ids"]) == (0, [])
+                return str(reply["note"])
+
+            assert await ask(tag="errnads") == (
+                "no memory has the tag 'errnads' (did you mean 'errands'?); nothing was changed"
+            )
+            assert await ask(tag="errands", scope="Global") == (
+                "no memory of 'Global' has the tag 'errands'; nothing was changed"
+            )
+            home = (await memory.engine.scopes.get("Home")).scope_id
+            narrow = memory.engine.restricted(Visibility(scope_ids=(home,), owners=ANYBODYS))
+            result = await narrow.forget.matching(ForgetTarget(tag="errnads"), ForgetMode.SOFT, dry_run=dry_run)
+            assert result.note == "no memory has the tag 'errnads'; nothing was changed"
+
+    run(work())

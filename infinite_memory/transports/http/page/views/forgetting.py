@@ -21,6 +21,7 @@ NEWEST = 50  # memories whose tags are offered
 SHOWN = 200  # memories whose texts are shown before they are forgotten
 MAX_DIGITS = 12  # of the number of memories
 SCOPES_SHOWN = 5  # archived scopes named in a message
+NOTHING = "nothing matches; nothing was changed"
 STEP = 50  # forgotten memories on one page
 
 
@@ -92,12 +93,14 @@ async def forget_many(visit: Visit) -> Response:
         and not visit.queries.is_narrow
     ):
         result = await visit.queries.forget_tagged(tag, visit.text("scope") or None, int(counted))
+        if not result.memory_ids:
+            raise InvalidRequestError("tag", result.note or NOTHING)
         count = format_count(len(result.memory_ids), "memory")
         visit.session.offer_undo(Undo(count, hidden_at=result.hidden_at))
         return visit.go("/", f"{count} are forgotten.")
     named = [line for line in visit.form.get("memory_id", "").split("\n") if line]
     if not named:
-        raise InvalidRequestError("tag", "nothing matches; nothing was changed")
+        raise InvalidRequestError("tag", NOTHING)
     gone: list[str] = []
     for memory_id in named:
         gone += (await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}}))["memory_ids"]
