@@ -11,11 +11,13 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from infinite_memory.embedding import mapped_weights
 from infinite_memory.embedding import windows as cutting
 from infinite_memory.embedding.manifest import SETUP_COMMAND, TOKENIZER_FILE, Manifest, ModelFile
 from infinite_memory.embedding.model_tokenizer import ModelTokenizer, frame_size, load_tokenizer
@@ -153,17 +155,15 @@ class OnnxEmbedder:
             onnxruntime = load_onnxruntime()
         except ImportError as exc:
             raise EmbeddingError(f"onnxruntime cannot be imported ({exc}); install it again") from exc
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = _ORT_LOG_ERRORS
+        if mapped_weights.is_supported(onnxruntime.__version__):
+            try:
+                return _open_mapped(onnxruntime, self.folder / file.name)
+            except Exception as exc:  # an unusual or damaged file: onnxruntime decides
+                _log.debug("the weights of %s are not mapped: %s", file.name, exc, extra={"event": "model_not_mapped"})
         try:
-            session = onnxruntime.InferenceSession(
-                str(self.folder / file.name), options, providers=["CPUExecutionProvider"]
-            )
+            return _new_session(onnxruntime, str(self.folder / file.name), _options(onnxruntime))
         except Exception as exc:  # onnxruntime's errors share no base but Exception
             raise self._broken(f"{file.name} is damaged, or made for another onnxruntime") from exc
-        return cast("InferenceSession", session)
 
     def _file(self) -> ModelFile:
         file = self.manifest.files.get(self.precision)
@@ -183,6 +183,25 @@ class OnnxEmbedder:
         return EmbeddingError(
             f"the model {self.manifest.name!r} cannot be used: {reason}; make it again: {SETUP_COMMAND}"
         )
+
+
+def _options(onnxruntime: ModuleType) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _ORT_LOG_ERRORS
+    return options
+
+
+def _open_mapped(onnxruntime: ModuleType, path: Path) -> InferenceSession:
+    options = _options(onnxruntime)
+    options.add_session_config_entry(mapped_weights.FOLDER_OPTION, str(path.parent))
+    return _new_session(onnxruntime, mapped_weights.without_weights(path), options)
+
+
+def _new_session(onnxruntime: ModuleType, model: str | bytes, options: Any) -> InferenceSession:
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return cast("InferenceSession", session)
 
 
 def _runs(lengths: Sequence[int]) -> Iterator[list[int]]:
