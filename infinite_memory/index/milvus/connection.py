@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from infinite_memory.errors import IndexUnavailableError, SidecarError
+from infinite_memory.index.milvus.pymilvus_loader import load_pymilvus
 from infinite_memory.index.milvus.silence import ANSWER_S, SilenceWatch, SilentError
 from infinite_memory.redaction import hide
 
@@ -118,8 +119,7 @@ class Connection:
             return self._client or self._connect()
 
     def _connect(self) -> MilvusClient:
-        from pymilvus import MilvusClient
-
+        client = load_pymilvus().MilvusClient
         # It logs whole expressions; its errors are raised anyway.
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
         options: dict[str, Any] = {"token": self._token} if self._token else {}
@@ -127,7 +127,7 @@ class Connection:
             "grpc.max_reconnect_backoff_ms": round(RECONNECT_S * 1000),
             "grpc.min_reconnect_backoff_ms": round(CONNECT_S * 1000),
         }
-        self._client = MilvusClient(uri=self._uri, timeout=self._timeout_s, grpc_options=channel, **options)
+        self._client = client(uri=self._uri, timeout=self._timeout_s, grpc_options=channel, **options)
         return self._client
 
     def _answers(self) -> bool:
