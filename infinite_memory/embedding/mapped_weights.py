@@ -29,6 +29,7 @@ _WEIGHT_INPUTS = {b"Gather": 0, b"MatMul": 1, b"MatMulInteger": 1, b"Gemm": 1, b
 """Operators whose weights are copied or loaded unaligned, and the input that has them."""
 
 _VARINT, _FIXED_64, _LENGTH, _FIXED_32 = 0, 1, 2, 5  # kinds of fields of a protobuf message
+_VARINT_BITS = 70
 
 # numbers of fields in onnx.proto
 _GRAPH = 7
@@ -131,19 +132,20 @@ def _fields(model: mmap.mmap, index: int, end: int) -> Iterator[_Field]:
             index += 4 if kind == _FIXED_32 else 8
         else:
             raise ValueError(f"a field of kind {kind}")
-        if index > end:
-            raise ValueError("a field ends outside its message")
+        if index > end or key >> 3 == 0:
+            raise ValueError("a field ends outside its message, or has no number")
         yield _Field(key >> 3, start, value, index)
 
 
 def _read_varint(model: mmap.mmap, index: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
+    value = 0
+    for shift in range(0, _VARINT_BITS, 7):
         byte = model[index]
         value |= (byte & 0x7F) << shift
-        index, shift = index + 1, shift + 7
+        index += 1
         if not byte & 0x80:
             return value, index
+    raise ValueError("a number is too long")
 
 
 def _varint(value: int) -> bytes:

@@ -105,7 +105,11 @@ def test_versions_that_ignore_the_option_copy_the_weights() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("content", [b"\x3a\xff\xff\xff\xff\x0f", b"\x07", b"\x3a", b"\x3a\x04\x2a\x7f\x00\x00"])
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff" * 2**20, bytes(2**20), b"\x3a\xff\xff\xff\xff\x0f", b"\x07", b"\x3a", b"\x3a\x04\x2a\x7f\x00\x00"],
+)
 def test_what_is_no_model_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.onnx").write_bytes(content)
     with pytest.raises((ValueError, IndexError)):
