@@ -209,7 +209,7 @@ FIELDS: Mapping[str, MemoryField] = {
         MemoryField("occurrences", _T.INSTANTS, "Every time it happened"),
         MemoryField("content_hash", _T.TEXT, "The hash of its text", is_exported=False),
         MemoryField("revision", _T.COUNT, "The number of its version"),
-        MemoryField("deleted_at", _T.INSTANT, "When it was softly forgotten"),
+        MemoryField("deleted_at", _T.INSTANT, "When it was soft-deleted"),
         MemoryField("is_pruned", _T.FLAG, "Whether it was hidden only to make room"),
         MemoryField("embedding", _T.VECTORS, "Its vectors", is_exported=False),
     )

@@ -180,9 +180,9 @@ class IndexSettings:
 class RetentionSettings:
     """What is removed, and when."""
 
-    purge_deleted_days: int = _setting(30, "Days after which soft-deleted memories are removed for good", low=1)
+    purge_deleted_days: int = _setting(30, "Days after which soft-deleted memories are permanently removed", low=1)
     purge_pruned_days: int | None = _setting(
-        None, "Days after which what `prune` hid is removed for good; default: never", low=1
+        None, "Days after which what `prune` hid is permanently removed; default: never", low=1
     )
     max_age_days: int | None = _setting(None, "Days after which `prune` hides a memory; default: never", low=1)
     max_memories: int | None = _setting(None, "Memories of a scope that `prune` leaves; default: all", low=1)

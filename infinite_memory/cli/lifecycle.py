@@ -62,7 +62,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     export = commands.add_parser("export", parents=[common], help="write what is remembered as text")
     export.add_argument("--format", choices=("jsonl", "markdown", "csv"), default="jsonl")
     export.add_argument("--only-scope", metavar="NAME", help="only this scope")
-    export.add_argument("--include-deleted", action="store_true", help="softly forgotten memories too")
+    export.add_argument("--include-deleted", action="store_true", help="soft-deleted memories too")
     export.add_argument(
         "-o",
         "--output",

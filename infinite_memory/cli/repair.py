@@ -29,7 +29,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     repair.add_argument("--export", type=Path, metavar="FILE", help="write them to a new file first, as Extended JSON")
     repair.add_argument("--mend", action="store_true", help="mend what can be mended: recomputed keys, defaults")
-    repair.add_argument("--remove", action="store_true", help="remove what is not mended, for good")
+    repair.add_argument("--remove", action="store_true", help="permanently remove what is not mended")
     repair.add_argument("--yes", action="store_true", help="do it; without, it is only told what would be done")
     repair.add_argument("--json", action="store_true")
     add_option(repair)

@@ -58,7 +58,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     export = actions.add_parser("export", parents=[common], help="write one scope as text to standard output")
     export.add_argument("name")
     export.add_argument("--format", choices=("jsonl", "markdown", "csv"), default="jsonl")
-    export.add_argument("--include-deleted", action="store_true", help="softly forgotten memories too")
+    export.add_argument("--include-deleted", action="store_true", help="soft-deleted memories too")
 
 
 def scopes(options: argparse.Namespace, ask: Ask) -> int:

@@ -325,7 +325,7 @@ class Memory:
         return self._ask("forget_memories", self._whose(user_id, scope) | fields, read_deleted)
 
     def restore(self, memory_id: str, *, user_id: str | None = None, scope: str | None = None) -> StoredMemory:
-        """Bring a softly forgotten memory back."""
+        """Bring a soft-deleted memory back."""
         return self._ask("restore_memory", self._one(memory_id, user_id, scope), read_stored)
 
     def move(self, memory_id: str, to: str, *, user_id: str | None = None, scope: str | None = None) -> MovedMemory:

@@ -127,7 +127,7 @@ async def collect_stats(call: CommandContext) -> Json:
     title="Tidy up", destructive=True, idempotent=True,
 )  # fmt: skip
 async def optimize_memory(call: CommandContext) -> Reply:
-    """Tidy up. By default no words are changed: remove for good what was softly forgotten long ago, compare the index with the
+    """Tidy up. By default no words are changed: permanently remove what was soft-deleted long ago, compare the index with the
     database and mend it, compact index and database (`freed_bytes`: what the disk got back). Only when named: `deduplicate`
     merges equal texts, `merge_similar` those that differ in fillers and endings, `prune` hides by the settings under retention,
     `summarize` adds summaries of old conversations; `restore_memory` brings back what was merged or pruned. Each entry of
@@ -170,7 +170,7 @@ async def _purge(call: CommandContext, *, dry_run: bool) -> Done:
     if reference.waits_until is None or not (await optimize(purge, dry_run=True))[0].count:
         return done
     day = f"{reference.waits_until:%Y-%m-%d}"
-    note = f"nothing is removed for good before {day}, for the clock was set: how long ago something was forgotten is not known"
+    note = f"nothing is permanently removed before {day}, for the clock was set: how long ago something was forgotten is not known"
     return replace(done, note=note)
 
 

@@ -33,7 +33,7 @@ MIN_CONFIDENCE = {ForgetMode.SOFT: 0.75, ForgetMode.HARD: 0.95}  # a permanent d
         TextField(name="tag", about="A tag"),
         TextField(name="query", about="What the memory says; only close matches are taken", limit="query_chars"),
     )),
-    ChoiceField(name="forget_mode", about="soft hides and can be undone, hard removes for good", choices=ForgetMode,
+    ChoiceField(name="forget_mode", about="soft hides and can be undone, hard removes permanently", choices=ForgetMode,
                 default=ForgetMode.SOFT),
     NumberField(name="min_confidence", about="How sure a match of `query` must be; default 0.75, hard 0.95", low=0, high=1),
     IntegerField(name="limit", about="Most memories that `query` may take; default 10", low=1, high=1000),
@@ -42,7 +42,7 @@ MIN_CONFIDENCE = {ForgetMode.SOFT: 0.75, ForgetMode.HARD: 0.95}  # a permanent d
 )  # fmt: skip
 async def delete_memory(call: CommandContext) -> Reply:
     """Forget memories by id, scope, tag or words. Soft (the default) hides them everywhere and is undone by
-    `restore_memory`; hard removes them for good. Use it only when the user asks to forget something."""
+    `restore_memory`; hard removes them permanently. Use it only when the user asks to forget something."""
     return serialize_forgotten(await forget(call), text_name="text")
 
 
@@ -115,7 +115,7 @@ def serialize_forgotten(report: ForgetReport, *, text_name: str) -> Reply:
         notes.append(f"the first {MAX_REPORTED_IDS:,} ids are listed")
     if gone.removed_scope is not None and not report.dry_run:
         notes.append("the scope is archived; restore_memory with its name undoes it" if mode is ForgetMode.SOFT else
-                     "the scope and all that was in it are removed for good")  # fmt: skip
+                     "the scope and all that was in it are permanently removed")  # fmt: skip
     if notes:
         reply["note"] = "; ".join(notes)
     return reply
@@ -123,13 +123,13 @@ def serialize_forgotten(report: ForgetReport, *, text_name: str) -> Reply:
 
 @TABLE.command(
     "restore_memory",
-    IdField(name="memory_id", about="Id of a softly forgotten memory"),
+    IdField(name="memory_id", about="Id of a soft-deleted memory"),
     NameField(name="scope", about="Name of an archived scope, instead of an id"),
     title="Undo forgetting", idempotent=True,
 )  # fmt: skip
 async def restore_memory(call: CommandContext) -> Reply:
-    """Bring back a memory that was softly forgotten, or a scope that was archived; for a scope that is not archived, all that
-    was softly forgotten in it. What was removed for good cannot come back; what is not forgotten stays as it is."""
+    """Bring back a memory that was soft-deleted, or a scope that was archived; for a scope that is not archived, all that
+    was soft-deleted in it. What was permanently removed cannot come back; what is not forgotten stays as it is."""
     scope = call.fields.find_text("scope")
     if (scope is None) == ("memory_id" not in call.fields):
         raise InvalidRequestError("memory_id", "give either memory_id or scope")
@@ -143,7 +143,7 @@ async def restore_memory(call: CommandContext) -> Reply:
         is_restored = count > 0 or fold(scope) in archived
         reply: Reply = {"scope": restored.name, "outcome": get_outcome(is_restored), "restored_count": count}
         if not is_restored:
-            reply["note"] = "nothing was hidden in this scope; what was removed for good is gone"
+            reply["note"] = "nothing was hidden in this scope; what was permanently removed is gone"
         return reply
     result = await call.engine.memories.restore(memory_id(call.fields))
     memory, outcome = result.memory, get_outcome(result.is_restored)

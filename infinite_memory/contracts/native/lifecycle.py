@@ -138,7 +138,7 @@ def _serialize_restored(report: RestoreReport) -> Reply:
     "export_memory",
     ChoiceField(name="format", about="How it is written", choices=ExportFormat, default=ExportFormat.JSONL),
     NameField(name="scope", about="Only this scope; default: all, archived ones too"),
-    FlagField(name="include_deleted", about="Whether softly forgotten memories are in it too", default=False),
+    FlagField(name="include_deleted", about="Whether soft-deleted memories are in it too", default=False),
     title="Export", idempotent=True,
 )  # fmt: skip
 async def export_memory(call: CommandContext) -> Reply:

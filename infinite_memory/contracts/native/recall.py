@@ -135,7 +135,7 @@ async def search_by_scope(call: CommandContext) -> Reply:
     "list_memories",
     ObjectField(name="filter", about="What a memory must be to be listed", fields=FILTER_FIELDS),
     read_scope("The same as filter.scope"),
-    FlagField(name="forgotten", about="Those that were softly forgotten instead, latest first; only a scope narrows them", default=False),
+    FlagField(name="forgotten", about="Those that were soft-deleted instead, latest first; only a scope narrows them", default=False),
     limit(50), CURSOR, NOW, TIMEZONE,
     title="List memories", read_only=True, idempotent=True,
 )  # fmt: skip

@@ -21,7 +21,7 @@ _PAGE = 200
 @TABLE.command(
     "repair_documents",
     FlagField(name="mend", about="Mend what can be mended: recomputed keys, defaults", default=False),
-    FlagField(name="remove", about="Remove for good what is not mended, a scope with its memories", default=False),
+    FlagField(name="remove", about="Permanently remove what is not mended, a scope with its memories", default=False),
     FlagField(name="export", about="Give the documents too, as lines of MongoDB's Extended JSON", default=False),
     FlagField(name="dry_run", about="Only tell what would be done", default=True),
     IntegerField(name="offset", about="How many to pass over", default=0, low=0, high=10_000_000),

@@ -92,7 +92,7 @@ def serialize_explanation(explanation: Explanation) -> Json:
 
 _REASONS = {
     Reason.SHOWN: "it is among the results",
-    Reason.UNKNOWN: "no memory has this id, or it was removed for good",
+    Reason.UNKNOWN: "no memory has this id, or it was permanently removed",
     Reason.DELETED: "it was forgotten; restore_memory brings it back",
     Reason.ARCHIVED: "its scope is archived",
     Reason.FILTER: "the filter leaves it out: {failed}",

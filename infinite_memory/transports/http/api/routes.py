@@ -170,7 +170,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "POST", f"{API}/memories/{{memory_id}}/restore", "restore_memory",
-        "Bring back a memory that was softly forgotten.",
+        "Bring back a memory that was soft-deleted.",
         memories.restore, {200: "StoredMemory"}, writes=True, body=(USER,),
     ),
     Route(
