@@ -25,7 +25,7 @@ from infinite_memory.embedding.service import EmbeddingService
 from infinite_memory.engine.engine import Engine, Services
 from infinite_memory.engine.events import Events
 from infinite_memory.engine.usage import UsageCounter
-from infinite_memory.errors import ConfigError
+from infinite_memory.errors import ConfigError, InfiniteMemoryError
 from infinite_memory.index.engine_change import EngineBuild
 from infinite_memory.index.second_space import SecondSpace
 from infinite_memory.index.sync import IndexSync
@@ -111,6 +111,12 @@ class Application(AbstractAsyncContextManager["Application"]):
         task = self._building
         built = task is not None and task.done() and not task.cancelled() and task.exception() is None
         return task.result() if built and task is not None else None
+
+    def find_failure(self) -> BaseException | None:
+        """Return why the engine could not be built, unless the settings or the database are at fault; such a process never gets one."""
+        task = self._building
+        exc = task.exception() if task is not None and task.done() and not task.cancelled() else None
+        return None if isinstance(exc, InfiniteMemoryError) else exc
 
     async def administration(self) -> Administration:
         """Return the operations on the whole memory, once the engine is built."""

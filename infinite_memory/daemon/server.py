@@ -47,6 +47,7 @@ STOP_S = 20.0  # how long running requests may take once the daemon is asked to 
 WRITES_S = 60.0  # and the writes among them, which are not cancelled: MongoDB may be recovering
 LOCK_WAIT_S = 30.0  # how long a new daemon waits for the previous one to finish
 START_S = 60.0  # until then the event loop is blocked by the start itself: imports, the model, the index
+FAILED_S = 10.0  # a daemon without an engine leaves after this: its program was being replaced, perhaps
 IDLE_CHECK_S = 1.0  # how often it checks whether it is still used, or can be
 SWITCH_S = 0.001  # thread switch interval; each step of a request may wait this long for a concurrent save
 
@@ -142,7 +143,11 @@ class Daemon:
                 self.stop.set()
                 continue
             ipc.mend_record(self.home.path, self.record)
-            if self.sessions:
+            if (exc := self.app.find_failure()) and time.monotonic() - self.started_at > FAILED_S:
+                log.error("this daemon cannot answer", exc_info=exc, extra={"event": "daemon_failed"})
+                self._end_by_signal()
+                self.exit_code = handover.RESTART_CODE
+            elif self.sessions:
                 self.last_seen_at = time.monotonic()
             elif self.http.page_used_at > self.last_seen_at:
                 self.last_seen_at = self.http.page_used_at

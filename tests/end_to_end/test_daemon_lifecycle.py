@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from infinite_memory import __version__
 from infinite_memory.daemon import ipc
-from tests.processes import LONG, Client, Installation, is_alive, until
+from tests.processes import LONG, ROOT, Client, Installation, is_alive, need_parts, until
 
 
 def test_ten_clients_that_start_at_once_start_one_daemon(installation: Installation) -> None:
@@ -150,6 +151,21 @@ def test_a_daemon_of_another_version_is_replaced(installation: Installation) -> 
         greeting = {"kind": "session", "version": "0.0.0", "protocol": ipc.PROTOCOL, "reconnect": True}
         other.sendall(json.dumps(greeting).encode() + b"\n")
         assert json.loads(ipc.read_line(other))["ok"] is True
+
+
+def test_a_daemon_that_began_while_its_program_was_replaced_leaves_and_the_next_one_works(tmp_path: Path) -> None:
+    need_parts()
+    module = tmp_path / "program" / "infinite_memory" / "index" / "vector" / "files.py"
+    shutil.copytree(ROOT / "infinite_memory", tmp_path / "program" / "infinite_memory")
+    module.rename(away := tmp_path / "files.py")
+    with Installation(tmp_path / "home", {"PYTHONPATH": str(tmp_path / "program")}, is_stopped=LONG) as installation:
+        client = installation.serve()
+        assert client.ask("store_memory", content="tea")["error_code"] == "INTERNAL_ERROR"
+        first = installation.daemon_pid()
+        away.rename(module)
+        until(lambda: installation.daemon_pid() != first, "the daemon that cannot answer has gone")
+        assert client.ask("store_memory", content="tea")["status"] == "OK"
+        assert installation.daemon_pid() not in (first, None)
 
 
 def test_a_daemon_setting_of_a_client_is_named_and_not_silently_ignored(shared: Installation) -> None:
