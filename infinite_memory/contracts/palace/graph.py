@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from typing import Any
+
 from infinite_memory.contracts.base import Reply
-from infinite_memory.contracts.field_types import InstantField, NumberField, TextField
-from infinite_memory.contracts.fields import Json
+from infinite_memory.contracts.field_types import LAST_DAY, InstantField, NumberField, TextField
+from infinite_memory.contracts.fields import Json, ValidationContext
 from infinite_memory.contracts.palace.table import PALACE, TABLE, CommandContext
 from infinite_memory.contracts.timestamps import format_instant
-from infinite_memory.models import Fact
+from infinite_memory.models import MILLISECOND, Fact
+from infinite_memory.time_expressions.instants import is_day, parse_day_or_instant
 
 
 def _subject() -> TextField:
     return TextField(name="subject", about="What the fact is about", required=True, limit="query_chars")
+
+
+class MomentField(InstantField):
+    """An instant to look at; a date alone is the end of that day, when all that was asserted on it is known."""
+
+    def parse(self, value: Any, path: str, checking: ValidationContext) -> dt.datetime:
+        instant = super().parse(value, path, checking)
+        if not is_day(value) or value.strip() == LAST_DAY:
+            return instant
+        return parse_day_or_instant(value, checking.zone, upper=True) - MILLISECOND
 
 
 @TABLE.command(
@@ -35,7 +49,7 @@ async def kg_assert(call: CommandContext) -> Reply:
 
 @TABLE.command(
     "kg_query", PALACE, _subject(),
-    InstantField(name="at", about="Instant or date: what held then instead of what holds now (optional)"),
+    MomentField(name="at", about="Instant or date (its end): what held then instead of what holds now (optional)"),
     title="Query facts", read_only=True, idempotent=True,
 )  # fmt: skip
 async def kg_query(call: CommandContext) -> Reply:

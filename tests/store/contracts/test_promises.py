@@ -71,6 +71,25 @@ def test_a_reserved_name_is_refused_by_the_field_that_the_palace_has(open_memory
     run(look())
 
 
+def test_a_day_asked_for_in_the_graph_is_that_day_at_its_end(open_memory: Open) -> None:
+    async def look() -> None:
+        async with open_memory() as memory:
+            await use(memory, "palace", "palace_create", name="Castle")
+            said: Json = {"palace": "Castle", "subject": "Ada", "predicate": "lives_in"}
+            for place in ("Lund", "Malmö"):
+                since = (await use(memory, "palace", "kg_assert", object=place, **said))["triple"]["valid_from"]
+            for at, held in (
+                (since, ["Malmö"]),
+                (since[:10], ["Malmö"]),
+                ("1999-01-01", []),
+                ("9999-12-31", ["Malmö"]),
+            ):
+                reply = await use(memory, "palace", "kg_query", palace="Castle", subject="Ada", at=at)
+                assert [one["object"] for one in reply["triples"]] == held
+
+    run(look())
+
+
 # Memory Server
 
 
