@@ -223,6 +223,8 @@ def _read_file(file: Path) -> dict[str, Any]:
     try:
         tables = tomllib.loads(read_regular_text(file))
     except FileNotFoundError:
+        if file.is_symlink():  # without its settings another database would be opened, and backups would not be locked
+            raise ConfigError(f"{file}: it is a link to {file.readlink()}, which is not there") from None
         return {}
     except OSError as exc:
         raise ConfigError(f"{file}: {exc.strerror or exc}") from exc

@@ -64,6 +64,16 @@ def test_settings_that_are_no_file_are_refused_with_the_reason(tmp_path: Path, o
     assert "Errno" not in str(refused.value)
 
 
+def test_settings_whose_link_leads_nowhere_are_not_taken_for_none(tmp_path: Path) -> None:
+    """Such as a folder of settings that is not mounted yet: the daemon would open an empty memory of its own."""
+    file = tmp_path / "config.toml"
+    file.symlink_to(tmp_path / "dotfiles" / "memory.toml")
+    with pytest.raises(ConfigError, match=r"config\.toml: it is a link to .*memory\.toml, which is not there"):
+        load_config(file, {}, checkout_file=tmp_path / "none")
+    file.unlink()
+    load_config(file, {}, checkout_file=tmp_path / "none")
+
+
 @pytest.mark.parametrize("odd", ODD)
 def test_a_token_that_is_no_file_is_refused_with_the_reason(tmp_path: Path, odd: str) -> None:
     file = tmp_path / "http.token"
