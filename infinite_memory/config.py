@@ -214,8 +214,8 @@ def _attribute(section: str) -> str:
     return f"{section}_" if keyword.iskeyword(section) else section
 
 
-def _nearest(name: str, known: Mapping[str, Any]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
+def _nearest(name: str, settings: Mapping[str, Any]) -> str:
+    near = difflib.get_close_matches(name, list(settings), n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 

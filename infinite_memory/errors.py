@@ -75,7 +75,7 @@ def escaped(text: str, *, line: bool = False) -> str:
     """Return *text* for a terminal, with unprintable characters as ``\\u`` and four digits; *line* escapes line feeds and tabs too."""
     if line:
         text = text.replace("\n", "\\n").replace("\t", "\\t")
-    return re.sub(_UNPRINTABLE, lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(_UNPRINTABLE, lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 _SURROGATE = "[\ud800-\udfff]"
@@ -145,11 +145,11 @@ class ChangedSinceAskedError(InvalidRequestError):
 
     code = "changed_since_asked"
 
-    def __init__(self, what: str, done: str = "nothing was changed") -> None:
+    def __init__(self, subject: str, done: str = "nothing was changed") -> None:
         super().__init__(
-            "", f"{what} since the user was asked; {done}. Call again to have the user asked about it as it is now"
+            "", f"{subject} since the user was asked; {done}. Call again to have the user asked about it as it is now"
         )
-        self.what = what
+        self.what = subject
 
 
 class LimitExceededError(InvalidRequestError):

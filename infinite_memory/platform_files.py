@@ -121,10 +121,10 @@ def make_folder(folder: Path) -> None:
             directory.mkdir(mode=0o700, exist_ok=True)
 
 
-def set_file_aside(file: Path, other: Path) -> bool:
-    """Rename a file over *other*; False if Windows refuses because it is open."""
+def set_file_aside(file: Path, target: Path) -> bool:
+    """Rename a file over *target*; False if Windows refuses because it is open."""
     try:
-        file.replace(other)
+        file.replace(target)
     except PermissionError:
         if os.name == "posix":
             raise

@@ -81,19 +81,19 @@ def _named(name: str) -> ZoneInfo | None:
         return None
 
 
-def _of_variable(said: str) -> tuple[ZoneInfo | None, str | None]:
-    said = said.removeprefix(":")
-    if said.startswith(os.sep):
-        return _of_path(Path(said)), None
-    if (zone := _named(_PREFIXES.sub("", said))) is not None:
+def _of_variable(value: str) -> tuple[ZoneInfo | None, str | None]:
+    value = value.removeprefix(":")
+    if value.startswith(os.sep):
+        return _of_path(Path(value)), None
+    if (zone := _named(_PREFIXES.sub("", value))) is not None:
         return zone, None
-    if _WITHOUT_RULES.fullmatch(said):
+    if _WITHOUT_RULES.fullmatch(value):
         note = (
-            f"TZ = {truncated_repr(said)} does not say when summer time is: read as the system does, with the dates of the United States; "
+            f"TZ = {truncated_repr(value)} does not say when summer time is: read as the system does, with the dates of the United States; "
             "time.zone takes a name such as Europe/Berlin"
         )
-        return _of_rule(said, said + _DEFAULT_RULES), note
-    return (_of_rule(said, said), None) if re.match(_STANDARD, said) else (None, None)
+        return _of_rule(value, value + _DEFAULT_RULES), note
+    return (_of_rule(value, value), None) if re.match(_STANDARD, value) else (None, None)
 
 
 def _of_rule(key: str, rule: str) -> ZoneInfo | None:

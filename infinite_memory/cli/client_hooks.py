@@ -93,39 +93,41 @@ def hook_commands(client: str, command: Sequence[str], home: str | None, *, is_w
     return {event: line(event) for event in _EVENTS_OF.get(client, tuple(EVENTS[client]))}
 
 
-def with_hooks(place: HookFile, text: str, commands: Mapping[str, str]) -> str:
+def with_hooks(hook_file: HookFile, text: str, commands: Mapping[str, str]) -> str:
     """Return the file's text with our hooks in it, each once.
 
     Raises:
         ValueError: the text is not a JSON object, holds something else where hooks belong, or cannot be changed safely.
     """
-    text = text if text.strip() else place.begins
+    text = text if text.strip() else hook_file.begins
     for event, command in commands.items():
         entries = _entries(text, event)
-        others = _without_ours(entries, is_flat=place.is_flat)
+        others = _without_ours(entries, is_flat=hook_file.is_flat)
         if [command] == [
-            our_command for entry in entries for our_command in _our_commands(entry, is_flat=place.is_flat)
+            our_command for entry in entries for our_command in _our_commands(entry, is_flat=hook_file.is_flat)
         ]:
             continue
-        text = set_json_entry(text, HOOKS, event, [*others, _entry(place, event, command)])
+        text = set_json_entry(text, HOOKS, event, [*others, _entry(hook_file, event, command)])
     return text
 
 
-def without_hooks(place: HookFile, text: str) -> str:
+def without_hooks(hook_file: HookFile, text: str) -> str:
     """Return the file's text without our hooks, unchanged if it has none. Errors as in `with_hooks`."""
-    for event in sorted(installed_events(place, text)):
-        others = _without_ours(_entries(text, event), is_flat=place.is_flat)
+    for event in sorted(installed_events(hook_file, text)):
+        others = _without_ours(_entries(text, event), is_flat=hook_file.is_flat)
         text = set_json_entry(text, HOOKS, event, others) if others else remove_json_entry(text, HOOKS, event)
     return remove_empty_object(text, HOOKS)
 
 
-def installed_events(place: HookFile, text: str) -> dict[str, str]:
+def installed_events(hook_file: HookFile, text: str) -> dict[str, str]:
     """Return the events in a file that have our hook, with its command. Errors as in `with_hooks`."""
     if not text.strip():
         return {}
     names = sorted({event for events in EVENTS.values() for event in events})
     by_event = {
-        event: [command for entry in _entries(text, event) for command in _our_commands(entry, is_flat=place.is_flat)]
+        event: [
+            command for entry in _entries(text, event) for command in _our_commands(entry, is_flat=hook_file.is_flat)
+        ]
         for event in names
     }
     return {event: commands[-1] for event, commands in by_event.items() if commands}
@@ -138,11 +140,11 @@ def _entries(text: str, event: str) -> list[Any]:
     return entries or []
 
 
-def _entry(place: HookFile, event: str, command: str) -> Json:
-    if place.is_flat:
+def _entry(hook_file: HookFile, event: str, command: str) -> Json:
+    if hook_file.is_flat:
         return {"command": command}
     hook: Json = {"type": "command", "command": command}
-    return {HOOKS: [hook | {"timeout": place.timeouts.get(event, place.timeouts[""])}]}
+    return {HOOKS: [hook | {"timeout": hook_file.timeouts.get(event, hook_file.timeouts[""])}]}
 
 
 def _handlers(entry: Any, *, is_flat: bool) -> list[Any]:

@@ -201,16 +201,16 @@ def _unit(text: str) -> str:
     return match[1] if match else "  "
 
 
-def _find_indent(text: str, place: int) -> str:
-    line = text[text.rfind("\n", 0, place) + 1 : place]
+def _find_indent(text: str, position: int) -> str:
+    line = text[text.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _start_of_room(text: str, place: int) -> int:
-    """Return where the whitespace before *place* starts."""
-    while place > 0 and text[place - 1] in " \t\r\n":
-        place -= 1
-    return place
+def _start_of_room(text: str, position: int) -> int:
+    """Return where the whitespace before *position* starts."""
+    while position > 0 and text[position - 1] in " \t\r\n":
+        position -= 1
+    return position
 
 
 def _end_of_content(text: str, parent: _Value) -> int:
@@ -233,29 +233,29 @@ def _parse(text: str) -> _Value:
     return value
 
 
-def _line_and_column(text: str, place: int) -> str:
+def _line_and_column(text: str, position: int) -> str:
     """Return a position as editors show it, from 1."""
-    before = text[:place]
-    return f"line {before.count(chr(10)) + 1}, column {place - before.rfind(chr(10))}"
+    before = text[:position]
+    return f"line {before.count(chr(10)) + 1}, column {position - before.rfind(chr(10))}"
 
 
-def _skip(text: str, place: int) -> int:
-    match = _SPACE_OR_COMMENT.match(text, place)
-    return match.end() if match else place
+def _skip(text: str, position: int) -> int:
+    match = _SPACE_OR_COMMENT.match(text, position)
+    return match.end() if match else position
 
 
-def _read(text: str, place: int, depth: int) -> _Value:
+def _read(text: str, position: int, depth: int) -> _Value:
     if depth > 100:
         raise ValueError("it is nested too deeply")
-    letter = text[place : place + 1]
+    letter = text[position : position + 1]
     if letter == "{":
-        return _read_object(text, place, depth)
+        return _read_object(text, position, depth)
     if letter == "[":
-        return _read_array(text, place, depth)
-    match = _STRING.match(text, place) or _SCALAR.match(text, place)
+        return _read_array(text, position, depth)
+    match = _STRING.match(text, position) or _SCALAR.match(text, position)
     if match is None:
-        raise ValueError(f"it is not JSON ({_line_and_column(text, place)})")
-    return _Value(place, match.end(), json.loads(match[0]))
+        raise ValueError(f"it is not JSON ({_line_and_column(text, position)})")
+    return _Value(position, match.end(), json.loads(match[0]))
 
 
 def _read_object(text: str, start: int, depth: int) -> _Value:

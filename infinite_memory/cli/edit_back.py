@@ -31,10 +31,10 @@ def edit_back(options: argparse.Namespace, entry: Json) -> int:
     return 0 if reply["status"] == "OK" else 1
 
 
-def _restore(options: argparse.Namespace, found: Json, revision: int) -> Json:
+def _restore(options: argparse.Namespace, reply: Json, revision: int) -> Json:
     """Restore one version of a memory; refused if its content was changed after the version that followed."""
-    memory, old = found["memory"], find_version(found, revision)
-    if old is None or was_changed_since(found, revision):
+    memory, old = reply["memory"], find_version(reply, revision)
+    if old is None or was_changed_since(reply, revision):
         says = f"{memory['memory_id']} was changed again since; show --history {memory['memory_id']} has every version"
         return {"status": "ERROR", "error": says, "error_code": "MEMORY_CHANGED"}
     if not (changes := build_changes(old, memory)):

@@ -119,12 +119,12 @@ def _new_folders(folder: Path) -> Iterator[list[Path]]:
         raise
 
 
-def _free_name(folder: Path, stem: str, most: int) -> str:
-    names = (f"{stem}{f'-{number}' if number > 1 else ''}.md" for number in range(1, most + 1))
+def _free_name(folder: Path, stem: str, max_tries: int) -> str:
+    names = (f"{stem}{f'-{number}' if number > 1 else ''}.md" for number in range(1, max_tries + 1))
     for name in names:
         if not (folder / name).exists():
             return name
-    raise BackupError(f"there are {most} files named {stem} already")
+    raise BackupError(f"there are {max_tries} files named {stem} already")
 
 
 def _stem(scope: str) -> str:

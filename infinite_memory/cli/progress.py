@@ -25,8 +25,8 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def asking(options: argparse.Namespace, what: str, *, any_path: bool = False) -> Callable[[Json], Json]:
-    """Return a function that sends a request to the daemon and shows progress; *what* is the command's name.
+def asking(options: argparse.Namespace, title: str, *, any_path: bool = False) -> Callable[[Json], Json]:
+    """Return a function that sends a request to the daemon and shows progress; *title* is the command's name.
 
     With *any_path* the daemon accepts any path in the request.
     """
@@ -34,27 +34,27 @@ def asking(options: argparse.Namespace, what: str, *, any_path: bool = False) ->
     def ask(request: Json) -> Json:
         if options.quiet:
             return daemon_requests.ask(options, request, any_path=any_path)
-        with show_progress(what, sys.stderr) as progress:
+        with show_progress(title, sys.stderr) as progress:
             return daemon_requests.ask(options, request, progress, any_path=any_path)
 
     return ask
 
 
 @contextlib.contextmanager
-def show_progress(what: str, stream: TextIO) -> Iterator[Progress]:
+def show_progress(title: str, stream: TextIO) -> Iterator[Progress]:
     """Show progress on a stream; yield a function that takes the number done and the total (0: unknown)."""
     if stream.isatty():
-        with _bar(what, stream) as progress:
+        with _bar(title, stream) as progress:
             yield progress
     else:
-        yield Lines(what, stream)
+        yield Lines(title, stream)
 
 
 class Lines:
     """Writes a line every `NEXT_LINE_S`, the first after `FIRST_LINE_S`."""
 
-    def __init__(self, what: str, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._what, self._stream, self._clock = what, stream, clock
+    def __init__(self, title: str, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._title, self._stream, self._clock = title, stream, clock
         self._next_at = clock() + FIRST_LINE_S
 
     def __call__(self, done: int, total: int) -> None:
@@ -62,14 +62,14 @@ class Lines:
         if self._clock() >= self._next_at:
             self._next_at = self._clock() + NEXT_LINE_S
             of = f" of {total:,}" if total else ""
-            print(f"infinite-memory {self._what}: {done:,}{of} done", file=self._stream, flush=True)
+            print(f"infinite-memory {self._title}: {done:,}{of} done", file=self._stream, flush=True)
 
 
 @contextlib.contextmanager
-def _bar(what: str, stream: TextIO) -> Iterator[Progress]:
+def _bar(title: str, stream: TextIO) -> Iterator[Progress]:
     from tqdm import tqdm
 
-    with tqdm(desc=what, file=raw(stream), leave=False, bar_format=_BAR, dynamic_ncols=True) as bar:
+    with tqdm(desc=title, file=raw(stream), leave=False, bar_format=_BAR, dynamic_ncols=True) as bar:
 
         def progress(done: int, total: int) -> None:
             bar.total = total or None

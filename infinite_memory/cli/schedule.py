@@ -95,22 +95,27 @@ def system_of(platform: str) -> str:
 
 
 def make_schedule(
-    system: str, command: Sequence[str], at: tuple[int, int], home: str | None, environ: Mapping[str, str], user: Path
+    system: str,
+    command: Sequence[str],
+    time_of_day: tuple[int, int],
+    home: str | None,
+    environ: Mapping[str, str],
+    user: Path,
 ) -> Schedule:
     """Return the schedule that makes *system* run *command* each day.
 
     Args:
-        at: Hour and minute, in the system's zone.
+        time_of_day: Hour and minute, in the system's zone.
         home: The home of the memory, if the user named one.
     """
     match system:
         case "systemd":
-            return _for_systemd(command, at, home, systemd_folder(environ, user))
+            return _for_systemd(command, time_of_day, home, systemd_folder(environ, user))
         case "launchd":
-            return _for_launchd(command, at, home, user)
+            return _for_launchd(command, time_of_day, home, user)
         case "windows":
-            return _for_windows(command, at, home, user)
-    line = f"{at[1]} {at[0]} * * *  {_with_home_posix(command, home)}\n".replace("%", r"\%")
+            return _for_windows(command, time_of_day, home, user)
+    line = f"{time_of_day[1]} {time_of_day[0]} * * *  {_with_home_posix(command, home)}\n".replace("%", r"\%")
     return Schedule({None: line.encode()}, "crontab -e")
 
 
@@ -120,7 +125,7 @@ def systemd_folder(environ: Mapping[str, str], user: Path) -> Path:
     return config / "systemd" / "user"
 
 
-def _for_systemd(command: Sequence[str], at: tuple[int, int], home: str | None, folder: Path) -> Schedule:
+def _for_systemd(command: Sequence[str], time_of_day: tuple[int, int], home: str | None, folder: Path) -> Schedule:
     environment = f"Environment={_systemd_word(f'INFINITE_MEMORY_HOME={home}')}\n" if home else ""
     service = (
         "[Unit]\nDescription=Backup of InfiniteMemory\n\n[Service]\nType=oneshot\n"
@@ -129,7 +134,7 @@ def _for_systemd(command: Sequence[str], at: tuple[int, int], home: str | None, 
     )
     timer = (
         "[Unit]\nDescription=Nightly backup of InfiniteMemory\n\n[Timer]\n"
-        f"OnCalendar=*-*-* {at[0]:02}:{at[1]:02}:00\n"
+        f"OnCalendar=*-*-* {time_of_day[0]:02}:{time_of_day[1]:02}:00\n"
         "# A night that the machine slept through is made up for at the next start.\nPersistent=true\n\n"
         "[Install]\nWantedBy=timers.target\n"
     )
@@ -146,12 +151,12 @@ def _systemd_word(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _for_launchd(command: Sequence[str], at: tuple[int, int], home: str | None, user: Path) -> Schedule:
+def _for_launchd(command: Sequence[str], time_of_day: tuple[int, int], home: str | None, user: Path) -> Schedule:
     log = str(user / "Library" / "Logs" / f"{UNIT}.log")
     agent: dict[str, Any] = {
         "Label": LABEL,
         "ProgramArguments": list(command),
-        "StartCalendarInterval": {"Hour": at[0], "Minute": at[1]},
+        "StartCalendarInterval": {"Hour": time_of_day[0], "Minute": time_of_day[1]},
         "StandardOutPath": log,
         "StandardErrorPath": log,
         "ProcessType": "Background",
@@ -164,7 +169,7 @@ def _for_launchd(command: Sequence[str], at: tuple[int, int], home: str | None, 
     )
 
 
-def _for_windows(command: Sequence[str], at: tuple[int, int], home: str | None, user: Path) -> Schedule:
+def _for_windows(command: Sequence[str], time_of_day: tuple[int, int], home: str | None, user: Path) -> Schedule:
     """Return a task; tasks have no environment variables, so a named home is set by ``cmd``."""
     program, arguments = command[0], subprocess.list2cmdline(command[1:])
     if home:
@@ -176,7 +181,7 @@ def _for_windows(command: Sequence[str], at: tuple[int, int], home: str | None, 
     _add(task, {
         "RegistrationInfo": {"Description": "Nightly backup of InfiniteMemory", "URI": f"\\{TASK}"},
         "Triggers": {"CalendarTrigger": {
-            "StartBoundary": f"2026-01-01T{at[0]:02}:{at[1]:02}:00", "ScheduleByDay": {"DaysInterval": "1"},
+            "StartBoundary": f"2026-01-01T{time_of_day[0]:02}:{time_of_day[1]:02}:00", "ScheduleByDay": {"DaysInterval": "1"},
         }},
         "Settings": {
             "MultipleInstancesPolicy": "IgnoreNew", "DisallowStartIfOnBatteries": "false", "StopIfGoingOnBatteries": "false",

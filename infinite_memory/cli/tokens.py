@@ -117,16 +117,16 @@ def _fields(options: argparse.Namespace) -> Json:
     return {"token_id": options.token_id} if options.what in ("revoke", "rotate") else {}
 
 
-def _about(one: Json) -> str:
-    bound = [f"user {name}" for name in one["users"]] + [f"scope {name}" for name in one["scopes"]]
-    if one["missing_scopes"]:
-        bound.append(f"{one['missing_scopes']} that are gone" if one["scopes"] else "scopes that are gone")
-    if one["metrics_only"]:
+def _about(token: Json) -> str:
+    bound = [f"user {name}" for name in token["users"]] + [f"scope {name}" for name in token["scopes"]]
+    if token["missing_scopes"]:
+        bound.append(f"{token['missing_scopes']} that are gone" if token["scopes"] else "scopes that are gone")
+    if token["metrics_only"]:
         parts = ["the metrics alone"]
     else:
-        parts = ["; ".join(bound) or "everything", *(["only reads"] if one["read_only"] else [])]
-    if one["expires_at"]:
-        parts.append(f"{'expired' if one.get('expired') else 'until'} {one['expires_at']}")
+        parts = ["; ".join(bound) or "everything", *(["only reads"] if token["read_only"] else [])]
+    if token["expires_at"]:
+        parts.append(f"{'expired' if token.get('expired') else 'until'} {token['expires_at']}")
     return in_one_line(", ".join(parts))
 
 

@@ -51,17 +51,17 @@ class Command(Generic[CallT]):
     offline: bool = False
     replaces: Callable[[Mapping[str, Any]], bool] | None = None
 
-    def is_strict(self, given: Mapping[str, Any]) -> bool:
-        """True if unknown fields of the request *given* are rejected instead of ignored with a warning."""
-        return self.destructive or (self.replaces is not None and self.replaces(given))
+    def is_strict(self, request: Mapping[str, Any]) -> bool:
+        """True if unknown fields of *request* are rejected instead of ignored with a warning."""
+        return self.destructive or (self.replaces is not None and self.replaces(request))
 
-    def check(self, given: Mapping[str, Any], checking: ValidationContext) -> Fields:
+    def check(self, request: Mapping[str, Any], checking: ValidationContext) -> Fields:
         """Return the validated fields of a request.
 
         Raises:
             InvalidRequestError: a field is missing or invalid, or unknown to a command that destroys or replaces.
         """
-        return parse_fields(self.fields, given, "", checking.with_strict(self.is_strict(given)))
+        return parse_fields(self.fields, request, "", checking.with_strict(self.is_strict(request)))
 
     def schema(self) -> Json:
         """Return the JSON Schema of the command's fields."""

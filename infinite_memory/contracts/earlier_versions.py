@@ -13,18 +13,18 @@ FIELDS = ("title", "speaker", "conversation_id", "source", "importance", "timest
 """Fields of a memory other than its text, tags and free metadata."""
 
 
-def find_version(found: Json, revision: int) -> Json | None:
+def find_version(reply: Json, revision: int) -> Json | None:
     """Return the version with *revision*; None if it is not in the reply."""
-    return next((version for version in found["revisions"] if version["revision"] == revision), None)
+    return next((version for version in reply["revisions"] if version["revision"] == revision), None)
 
 
-def was_changed_since(found: Json, revision: int) -> bool:
+def was_changed_since(reply: Json, revision: int) -> bool:
     """True if the memory differs from the version that followed *revision*.
 
     A move also creates a version, with the same content.
     """
-    later = [version for version in found["revisions"] if version["revision"] > revision]
-    return any(build_changes(version, found["memory"]) for version in later)
+    later = [version for version in reply["revisions"] if version["revision"] > revision]
+    return any(build_changes(version, reply["memory"]) for version in later)
 
 
 def build_changes(old: Json, memory: Json) -> Json:

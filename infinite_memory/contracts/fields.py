@@ -193,7 +193,7 @@ def parse_fields(
     return Fields(path, parsed, others if free else {}, empty)
 
 
-def refuse_unknown(names: Sequence[str], known: Sequence[str], prefix: str = "") -> None:
+def refuse_unknown(names: Sequence[str], known_names: Sequence[str], prefix: str = "") -> None:
     """Reject the first of the unknown fields *names* of a command that destroys or replaces.
 
     Raises:
@@ -201,14 +201,14 @@ def refuse_unknown(names: Sequence[str], known: Sequence[str], prefix: str = "")
     """
     if names:
         raise InvalidRequestError(
-            prefix + truncated_repr(names[0])[1:-1], f"is not known here; {unknown_field(names[0], known)}"
+            prefix + truncated_repr(names[0])[1:-1], f"is not known here; {unknown_field(names[0], known_names)}"
         )
 
 
-def ignored_fields(names: Sequence[str], known: Sequence[str], prefix: str = "") -> list[str]:
+def ignored_fields(names: Sequence[str], known_names: Sequence[str], prefix: str = "") -> list[str]:
     """Return warnings about ignored fields: for the first `MAX_NAMED` with a suggestion, for the others only their number."""
     messages = [
-        f"{prefix}{truncated_repr(name)[1:-1]} is not known and was ignored; {unknown_field(name, known)}"
+        f"{prefix}{truncated_repr(name)[1:-1]} is not known and was ignored; {unknown_field(name, known_names)}"
         for name in names[:MAX_NAMED]
     ]
     if (excess := len(names) - MAX_NAMED) > 0:
@@ -218,15 +218,15 @@ def ignored_fields(names: Sequence[str], known: Sequence[str], prefix: str = "")
     return messages
 
 
-def unknown_field(name: str, known: Sequence[str]) -> str:
+def unknown_field(name: str, known_names: Sequence[str]) -> str:
     """Return a hint about an unknown name: the most similar field, or all known ones."""
-    near = nearest_field(name, known)
-    return f"did you mean {near}?" if near is not None else f"known: {', '.join(known) or 'none'}"
+    near = nearest_field(name, known_names)
+    return f"did you mean {near}?" if near is not None else f"known: {', '.join(known_names) or 'none'}"
 
 
-def nearest_field(name: str, known: Sequence[str]) -> str | None:
+def nearest_field(name: str, known_names: Sequence[str]) -> str | None:
     """Return the field of which an unknown name is probably a misspelling; None if none is similar."""
-    near = difflib.get_close_matches(name, known, n=1) if len(name) < 100 else []
+    near = difflib.get_close_matches(name, known_names, n=1) if len(name) < 100 else []
     return near[0] if near else None
 
 

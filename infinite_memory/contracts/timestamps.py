@@ -40,8 +40,8 @@ def format_day(day: dt.date) -> str:
     return f"{_DAYS[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
-def _distance(there: dt.date, here: dt.date) -> str:
-    days = (here - there).days
+def _distance(date: dt.date, today: dt.date) -> str:
+    days = (today - date).days
     if days in _NEAR:
         return _NEAR[days]
     count, unit = _counted(abs(days))

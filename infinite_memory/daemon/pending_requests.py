@@ -93,7 +93,7 @@ class PendingRequests:
                 self._forget_handshake()
         return True
 
-    def fail(self, why: str) -> list[bytes]:
+    def fail(self, reason: str) -> list[bytes]:
         """Remove all waiting requests and return an error for each."""
         lines, calls, unnamed = list(self._lines), list(self._calls), self._unnamed
         if self._handshake_key in self._calls:
@@ -104,9 +104,9 @@ class PendingRequests:
         self._unnamed = 0
         replies: list[Json] = []
         for line in lines:
-            replies.append({"status": "ERROR", "error": why, "error_code": "CONNECTION_ERROR"} | _echo(line))
+            replies.append({"status": "ERROR", "error": reason, "error_code": "CONNECTION_ERROR"} | _echo(line))
         for key in (*calls, *["null"] * unnamed):
-            replies.append({"jsonrpc": "2.0", "id": json.loads(key), "error": {"code": -32603, "message": why}})
+            replies.append({"jsonrpc": "2.0", "id": json.loads(key), "error": {"code": -32603, "message": reason}})
         return [json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for reply in replies]
 
     def _forget_handshake(self) -> None:

@@ -138,8 +138,8 @@ class StdioProxy:
         except (OSError, ValueError):  # a closed terminal
             return b""
 
-    def _send(self, line: bytes, first: bool) -> None:
-        text = line.removeprefix(BOM) if first else line
+    def _send(self, line: bytes, is_first: bool) -> None:
+        text = line.removeprefix(BOM) if is_first else line
         if text.strip():
             is_read = len(text.removesuffix(b"\n").removesuffix(b"\r")) <= self._line_bytes
             _put(self._register(text if is_read else None), text)

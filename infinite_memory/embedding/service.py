@@ -224,8 +224,8 @@ class EmbeddingService:
         self._embedder.load()
         release_freed()  # of the weights file as read: about 40 MiB
 
-    def _fail(self, why: str) -> None:
-        self.failure, self._failed_at = why, asyncio.get_running_loop().time()
+    def _fail(self, reason: str) -> None:
+        self.failure, self._failed_at = reason, asyncio.get_running_loop().time()
 
     async def _embed_all(self, texts: Sequence[str], priority: Priority) -> Vectors:
         """Embed many texts, grouped by similar length.
@@ -312,10 +312,10 @@ def _is_full(request: _Request) -> bool:
     return len(request.texts) >= BATCH_TEXTS or request.chars > BATCH_CHARS // 2
 
 
-def _refuse(batch: Sequence[_Request], why: str) -> None:
+def _refuse(batch: Sequence[_Request], reason: str) -> None:
     for request in batch:
         if not request.future.done():
-            request.future.set_exception(EmbeddingError(why))
+            request.future.set_exception(EmbeddingError(reason))
 
 
 async def _all_or_first_failure(works: Sequence[Coroutine[Any, Any, None]]) -> None:

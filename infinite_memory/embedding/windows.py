@@ -52,13 +52,13 @@ def cut(text: str, capacity: int, tokenizer: ModelTokenizer) -> tuple[Window, ..
     return tuple(windows)
 
 
-def _next_head(heads: NDArray[np.bool_], first: int) -> int:
-    """Return the first start of a word at or after *first*, within the overlap; else *first* itself.
+def _next_head(heads: NDArray[np.bool_], start: int) -> int:
+    """Return the first start of a word at or after *start*, within the overlap; else *start* itself.
 
     A window that starts inside a word would tokenise differently from the text, perhaps into more tokens than fit.
     """
-    near = np.flatnonzero(heads[first : first + OVERLAP_TOKENS])
-    return first + int(near[0]) if near.size else first
+    near = np.flatnonzero(heads[start : start + OVERLAP_TOKENS])
+    return start + int(near[0]) if near.size else start
 
 
 def _tokens(text: str, tokenizer: ModelTokenizer) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:

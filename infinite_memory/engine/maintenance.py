@@ -101,7 +101,7 @@ class Maintenance:
         if operation is Operation.CHECK_SIDECAR:
             if dry_run:
                 return [Done(operation, 0, "would_check_sidecar")]
-            checked = await self._index.check(patient=True)
+            checked = await self._index.check(is_patient=True)
             return [Done(operation, checked.faults, f"checked_sidecar_repaired_{checked.faults}_entries")]
         return [await self._compact_sidecar(dry_run=dry_run), await self._compact_database(dry_run=dry_run)]
 

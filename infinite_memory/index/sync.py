@@ -331,9 +331,9 @@ class IndexSync:
         await self.save()
         return count
 
-    async def check(self, *, patient: bool = False) -> Checked:
-        """Compare every memory's revision with the store and repair differences; *patient* ignores those that resolve by themselves."""
-        return await self._follower.compare(await self.sidecar(), SETTLE_S if patient else 0.0)
+    async def check(self, *, is_patient: bool = False) -> Checked:
+        """Compare every memory's revision with the store and repair differences; *is_patient* ignores those that resolve by themselves."""
+        return await self._follower.compare(await self.sidecar(), SETTLE_S if is_patient else 0.0)
 
     async def reconcile(self) -> None:
         """Compare and repair as `check` does, and follow from this moment on; call it while `paused`."""

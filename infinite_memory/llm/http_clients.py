@@ -50,10 +50,10 @@ class HttpModel:
 
     def __init__(
         self, name: str, url: str, headers: Callable[[], Mapping[str, str]],
-        write: Callable[[str, Sequence[ChatMessage], int], Json], read: Callable[[Json], str], timeout_s: float,
+        write: Callable[[str, Sequence[ChatMessage], int], Json], parse: Callable[[Json], str], timeout_s: float,
         *, takes_schema: bool,
     ) -> None:  # fmt: skip
-        self._name, self._url, self._headers, self._write, self._read = name, url, headers, write, read
+        self._name, self._url, self._headers, self._write, self._read = name, url, headers, write, parse
         self._timeout_s, self._takes_schema = timeout_s, takes_schema
 
     @property
@@ -218,9 +218,9 @@ def _key(file: Path) -> str:
     return lines[0].strip()
 
 
-def _pause_s(named: str | None) -> float:
+def _pause_s(retry_after: str | None) -> float:
     """Parse a ``Retry-After`` in seconds; if it is a date or missing, return the default pause."""
     try:
-        return max(0.0, float(named)) if named is not None else PAUSE_S
+        return max(0.0, float(retry_after)) if retry_after is not None else PAUSE_S
     except ValueError:
         return PAUSE_S

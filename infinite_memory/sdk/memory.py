@@ -385,7 +385,7 @@ class Memory:
         self,
         name: str,
         fields: Mapping[str, Any],
-        read: Callable[[Mapping[str, Any]], ReadT],
+        parse: Callable[[Mapping[str, Any]], ReadT],
         names: Mapping[str, str] | None = None,
     ) -> ReadT:
         """Send a request and parse its reply; *names* maps its fields to arguments, for errors that name a field."""
@@ -393,7 +393,7 @@ class Memory:
         if status not in _OK:
             raise to_error(status, body, names)
         try:
-            return read(body)
+            return parse(body)
         except (KeyError, TypeError, ValueError) as exc:  # a proxy's page, for example
             raise UnavailableError(
                 f"{name}: the answer cannot be read ({exc!r})", code="CONNECTION_ERROR", status=status

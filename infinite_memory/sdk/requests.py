@@ -35,9 +35,9 @@ MAX_TIMEOUT_S = 86400 * 365.0  # sockets do not accept longer ones
 _INVALID = "INVALID_REQUEST"
 
 
-def refuse(field: str, why: str) -> NoReturn:
+def refuse(field: str, reason: str) -> NoReturn:
     """Raise `InvalidError` for an argument."""
-    raise InvalidError(f"{field}: {why}", code=_INVALID, field=field)
+    raise InvalidError(f"{field}: {reason}", code=_INVALID, field=field)
 
 
 def check_place(home: object, url: str | None, token: str | None, tunnel_to: str | None, timeout_s: float) -> None:

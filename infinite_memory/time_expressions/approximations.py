@@ -69,13 +69,13 @@ def _beside_length(reader: Reader, position: int, how: Lexeme | None) -> tuple[S
     return (_up_to_one_less if how.has(Tag.JUST_UNDER) else _up_to_one_more)(reader, parts), after
 
 
-def with_more(reader: Reader, read: tuple[Duration, int]) -> tuple[Duration, int]:
+def with_more(reader: Reader, amount: tuple[Duration, int]) -> tuple[Duration, int]:
     """Return a length plus one of its unit, and the position after it, if "and a bit" follows."""
-    parts, after = read
+    parts, after = amount
     if _has_more_inside(reader, after - 1):
         return [*parts, _one_of(parts)], after
     if not reader.has(after, Tag.SOME_MORE) or reader.has(after, Tag.AGO) or reader.has(after + 1, Tag.AGO):
-        return read
+        return amount
     return [*parts, _one_of(parts)], after + 1
 
 

@@ -189,15 +189,15 @@ def _part_behind(reader: Reader, position: int) -> tuple[dt.datetime, str, int] 
     return (start, reader.at(behind).get(Tag.PART), behind + 1) if reader.has(behind, Tag.PART) else None
 
 
-def _into_part(read: Clock, part: str) -> Clock:
+def _into_part(clock: Clock, part: str) -> Clock:
     """Adjust a 12-hour time to a part of the day: two at night is after midnight, eight at night is before it."""
-    if read.half or read.hour > 12:
-        if part == "night" and read.hour < _NIGHT_ENDS:
-            return replace(read, hour=read.hour + 24)
-        return read
-    if part == "night" and (read.hour < _NIGHT_ENDS or read.hour == 12):
-        return replace(read, hour=read.hour % 12 + 24)
-    return replace(read, hour=read.hour + 12) if part in LATE_PARTS and read.hour < 12 else read
+    if clock.half or clock.hour > 12:
+        if part == "night" and clock.hour < _NIGHT_ENDS:
+            return replace(clock, hour=clock.hour + 24)
+        return clock
+    if part == "night" and (clock.hour < _NIGHT_ENDS or clock.hour == 12):
+        return replace(clock, hour=clock.hour % 12 + 24)
+    return replace(clock, hour=clock.hour + 12) if part in LATE_PARTS and clock.hour < 12 else clock
 
 
 def _day_behind(reader: Reader, position: int) -> Found | None:

@@ -175,25 +175,25 @@ def _at_dial(reader: Reader, position: int, minutes: int) -> Clock | None:
     return _moved(Clock(hour.value, 0, hour.value > 12, False, after), minutes)
 
 
-def _moved(read: Clock, minutes: int) -> Clock:
+def _moved(clock: Clock, minutes: int) -> Clock:
     """Move a 12-hour time: a quarter to one is 12:45."""
-    hour, minute = divmod(read.hour * 60 + minutes, 60)
-    hour = hour + 24 if hour < 0 else 12 if hour == 0 and read.hour == 1 else hour
-    return replace(read, hour=hour, minute=minute)
+    hour, minute = divmod(clock.hour * 60 + minutes, 60)
+    hour = hour + 24 if hour < 0 else 12 if hour == 0 and clock.hour == 1 else hour
+    return replace(clock, hour=hour, minute=minute)
 
 
-def _with_minutes(reader: Reader, read: Clock) -> Clock:
+def _with_minutes(reader: Reader, clock: Clock) -> Clock:
     """Add the minutes after the hour in Romance languages: "cinq heures moins le quart", "las tres y media", "três e meia"."""
-    sign = -1 if reader.has(read.after, Tag.TO_HOUR) else 1 if reader.has(read.after, Tag.AND) else 0
-    if not sign or read.minute or reader.language.code not in _MINUTES_BEHIND:
-        return read
-    index = reader.skip(read.after + 1, Tag.THE, limit=1)
+    sign = -1 if reader.has(clock.after, Tag.TO_HOUR) else 1 if reader.has(clock.after, Tag.AND) else 0
+    if not sign or clock.minute or reader.language.code not in _MINUTES_BEHIND:
+        return clock
+    index = reader.skip(clock.after + 1, Tag.THE, limit=1)
     minute, after, _ = _minutes_before_hour(reader, index)
     if minute is None or (sign > 0 and not reader.has(index, Tag.HALF, Tag.QUARTER_OF)):
-        return read
+        return clock
     if reader.has(after, Tag.UNIT):
-        return read  # "menos dos horas"
-    return replace(_moved(read, sign * minute), after=after, plain=False)
+        return clock  # "menos dos horas"
+    return replace(_moved(clock, sign * minute), after=after, plain=False)
 
 
 def _last_hour(reader: Reader) -> int:
@@ -246,9 +246,9 @@ def _minutes_behind(reader: Reader, hour: int, minute: int, after: int, *, half:
     return Clock(hour, minute, half, False, after)
 
 
-def _with_half(reader: Reader, read: Clock, part: str | int | None) -> Clock:
+def _with_half(reader: Reader, clock: Clock, part: str | int | None) -> Clock:
     """Apply "pm" or "in the evening", before or after it, to the hour."""
-    after = read.after
+    after = clock.after
     if part is None:
         if reader.has(after, Tag.MERIDIEM):
             part, after = int(reader.at(after).get(Tag.MERIDIEM)), after + 1
@@ -264,14 +264,14 @@ def _with_half(reader: Reader, read: Clock, part: str | int | None) -> Clock:
             if reader.has(index, Tag.PART):
                 part, after = str(reader.at(index).get(Tag.PART)), index + 1
     if part is None:
-        return replace(read, after=after)
-    late = part in LATE_PARTS or part == 12 or (part == "noon" and read.hour < 6)
-    hour = read.hour
+        return replace(clock, after=after)
+    late = part in LATE_PARTS or part == 12 or (part == "noon" and clock.hour < 6)
+    hour = clock.hour
     if late and hour < 12:
         hour += 12
     elif hour == 12 and part in (0, "night"):
         hour = 0 if part == 0 else 24
-    return Clock(hour, read.minute, True, False, after)
+    return Clock(hour, clock.minute, True, False, after)
 
 
 def clock_range(reader: Reader, position: int, *, plain: bool = False) -> tuple[Clock, Clock, int] | None:
@@ -310,11 +310,11 @@ def _settle_halves(first: Clock, last: Clock) -> tuple[Clock, Clock]:
     return first, last
 
 
-def at_clock(reader: Reader, start: dt.datetime, read: Clock) -> Span:
-    """Return the hour or minute of *read* on the day that starts at *start*."""
-    begin = start + read.offset
-    unit = Unit.HOUR if read.minute is None else Unit.MINUTE
-    return Span(reader.wall(begin, read.zone), reader.wall(begin + read.width, read.zone), unit)
+def at_clock(reader: Reader, start: dt.datetime, clock: Clock) -> Span:
+    """Return the hour or minute of *clock* on the day that starts at *start*."""
+    begin = start + clock.offset
+    unit = Unit.HOUR if clock.minute is None else Unit.MINUTE
+    return Span(reader.wall(begin, clock.zone), reader.wall(begin + clock.width, clock.zone), unit)
 
 
 def between_clocks(reader: Reader, start: dt.datetime, first: Clock, last: Clock) -> Span:
@@ -323,11 +323,11 @@ def between_clocks(reader: Reader, start: dt.datetime, first: Clock, last: Clock
     return Span(begin, reader.wall(start + last.offset, last.zone), Unit.HOUR)
 
 
-def clock_today(reader: Reader, read: Clock) -> Span:
+def clock_today(reader: Reader, clock: Clock) -> Span:
     """Return a time without a day: today's, or yesterday's if today's is in the future."""
-    now = reader.instant.astimezone(read.zone).replace(tzinfo=None) if read.zone else reader.now
+    now = reader.instant.astimezone(clock.zone).replace(tzinfo=None) if clock.zone else reader.now
     today = unit_span(now, Unit.DAY).start
     assert today is not None
-    span = at_clock(reader, today, read)
+    span = at_clock(reader, today, clock)
     assert span.start is not None
-    return span if span.start <= reader.now else at_clock(reader, today - dt.timedelta(days=1), read)
+    return span if span.start <= reader.now else at_clock(reader, today - dt.timedelta(days=1), clock)

@@ -53,12 +53,12 @@ def ago(reader: Reader, position: int) -> Found | None:
     """Read "two days ago", "vor zwei Tagen", "2 thursdays ago", "a few weeks back"."""
     opened = reader.has(position, Tag.AGO_OPENS)
     start = reader.skip(position, Tag.AGO_OPENS, Tag.ROUGHLY, limit=3) if opened else position
-    read, written = duration(reader, start), _hours_and_minutes(reader, start, opened=opened)
+    read, written = duration(reader, start), _hours_and_minutes(reader, start, is_opened=opened)
     if written and (read is None or written[1] > read[1]):
         read = written
     if read is None and reader.has(start, Tag.UNIT):
-        read = _uncounted(reader, start, opened=opened)
-    if either := _either_ago(reader, start, opened=opened):
+        read = _uncounted(reader, start, is_opened=opened)
+    if either := _either_ago(reader, start, is_opened=opened):
         return either
     if read is None:
         return None if opened else _weekdays_ago(reader, position)
@@ -90,7 +90,7 @@ def ago(reader: Reader, position: int) -> Found | None:
     return Found(span, after) if span else None
 
 
-def _hours_and_minutes(reader: Reader, position: int, *, opened: bool) -> tuple[Duration, int] | None:
+def _hours_and_minutes(reader: Reader, position: int, *, is_opened: bool) -> tuple[Duration, int] | None:
     """Read the length in "1h30 ago", "il y a 1 h 30", "hace una hora y veinte"; without a word for ago it is a clock time."""
     count = reader.count(position)
     if count is None or count[2] or count[0] >= 100:
@@ -99,7 +99,7 @@ def _hours_and_minutes(reader: Reader, position: int, *, opened: bool) -> tuple[
     if mark.folded not in _HOUR_SIGNS and mark.get(Tag.UNIT) is not Unit.HOUR:
         return None
     minutes, after = _minutes(reader, count[1] + 1)
-    if reader.has(after, Tag.UNIT) or (not reader.has(after, Tag.AGO) and (not opened or _goes_on(reader, after))):
+    if reader.has(after, Tag.UNIT) or (not reader.has(after, Tag.AGO) and (not is_opened or _goes_on(reader, after))):
         return None
     parts = [Part(hours, Unit.HOUR)] + ([Part(minutes, Unit.MINUTE)] if minutes else [])
     return (parts, after) if hours or minutes else None
@@ -127,41 +127,41 @@ def _goes_on(reader: Reader, position: int) -> bool:
     return sign.has(Tag.MONTH, Tag.MERIDIEM) or (sign.glued and sign.folded in _GOES_ON)
 
 
-def _either_ago(reader: Reader, position: int, *, opened: bool) -> Found | None:
+def _either_ago(reader: Reader, position: int, *, is_opened: bool) -> Found | None:
     """Read "between 3 and 5 days ago", "two or three weeks ago"."""
     index = reader.skip(position, Tag.BETWEEN, Tag.FROM, limit=1)
     if either := approximate(reader, index):
-        return _between_ago(reader, Fraction(either[0]), Amount(Fraction(either[1]), either[2]), opened=opened)
+        return _between_ago(reader, Fraction(either[0]), Amount(Fraction(either[1]), either[2]), is_opened=is_opened)
     first = amount(reader, index)
     behind = reader.at(first.after + 1) if first and reader.has(first.after, Tag.UNIT) else None
     if first and behind and behind.has(Tag.OR) and not behind.has(Tag.AND):
-        return _or_more_ago(reader, first, opened=opened)
+        return _or_more_ago(reader, first, is_opened=is_opened)
     if first is None or not (reader.has(first.after, Tag.AND, Tag.OR, Tag.TO) or reader.is_dash(first.after)):
         return None
     second = amount(reader, first.after + 1)
     if second is None or not reader.has(second.after, Tag.UNIT) or (first.value >= 1 and second.value < 1):
         return None  # "two and a half days"
-    return _between_ago(reader, first.value, second, opened=opened)
+    return _between_ago(reader, first.value, second, is_opened=is_opened)
 
 
-def _or_more_ago(reader: Reader, first: Amount, *, opened: bool) -> Found | None:
+def _or_more_ago(reader: Reader, first: Amount, *, is_opened: bool) -> Found | None:
     """Read "a week or two ago", "hace una semana o dos", with a single unit."""
     unit: Unit = reader.at(first.after).get(Tag.UNIT)
     second = reader.number(first.after + 2)
     if second is None or second.ordinal or second.digits > 2 or not first.value < second.value:
         return None
     closed = reader.has(second.after, Tag.AGO)
-    if not closed and (not opened or reader.at(second.after).folded.isalnum()):
+    if not closed and (not is_opened or reader.at(second.after).folded.isalnum()):
         return None  # "vor einer Woche oder zwei Tagen"
     early, late = (ago_span(reader.now, reader.instant, in_units(Fraction(many), unit) or [])
                    for many in (second.value, first.value))  # fmt: skip
     return Found(Span(early.start, late.end, unit), second.after + closed) if early and late else None
 
 
-def _between_ago(reader: Reader, first: Fraction, second: Amount, *, opened: bool) -> Found | None:
+def _between_ago(reader: Reader, first: Fraction, second: Amount, *, is_opened: bool) -> Found | None:
     """Return the span between two amounts of the unit after the second of them, if there is a word for ago."""
     closed = reader.has(second.after + 1, Tag.AGO)
-    if not (opened or closed) or max(first, second.value) > MAX_COUNT:
+    if not (is_opened or closed) or max(first, second.value) > MAX_COUNT:
         return None
     unit: Unit = reader.at(second.after).get(Tag.UNIT)
     ends = [in_units(value, unit) for value in sorted((first, second.value), reverse=True)]
@@ -170,17 +170,17 @@ def _between_ago(reader: Reader, first: Fraction, second: Amount, *, opened: boo
     return Found(Span(early.start, late.end, unit), after) if early and late else None
 
 
-def _uncounted(reader: Reader, position: int, *, opened: bool) -> tuple[Duration, int] | None:
+def _uncounted(reader: Reader, position: int, *, is_opened: bool) -> tuple[Duration, int] | None:
     """Read "years ago", "hace hora y media", "半年前": a unit without a number, and not preceded by a quantity that was not parsed."""
     unit: Unit = reader.at(position).get(Tag.UNIT)
     behind = fraction_behind(reader, unit, position + 1)
-    if not opened and not reader.has(behind[1] if behind else position + 1, Tag.AGO):
+    if not is_opened and not reader.has(behind[1] if behind else position + 1, Tag.AGO):
         return None
     if reader.language.scriptless:
         half = [Part(6, Unit.MONTH, step=(6, Unit.MONTH))]
         return (half, position + 1) if unit is Unit.HALF_YEAR else None
     before = reader.at(position - 1)
-    if not opened and (before.has(Tag.OF) or reader.at(position).glued or _is_numbered(reader, position)):
+    if not is_opened and (before.has(Tag.OF) or reader.at(position).glued or _is_numbered(reader, position)):
         return None  # "dozens of weeks ago" says how many
     if behind and not reader.language.scriptless:
         return [Part(1, unit), behind[0]], behind[1]
@@ -200,31 +200,31 @@ def _is_numbered(reader: Reader, position: int) -> bool:
     return False
 
 
-def ago_span(wall: dt.datetime, instant: dt.datetime, parts: Duration) -> Span | None:
+def ago_span(local_time: dt.datetime, instant: dt.datetime, parts: Duration) -> Span | None:
     """Return the span a duration ago; its width follows the rules in the module docstring."""
     unit = min(part.unit for part in parts)
     vague = any(part.vague for part in parts)
     if steps := [part.step for part in parts if part.step]:
-        return _fraction_span(wall, instant, parts, min(steps, key=lambda step: (step[1], step[0])))
+        return _fraction_span(local_time, instant, parts, min(steps, key=lambda step: (step[1], step[0])))
     if unit <= Unit.HOUR:
         start = _back(instant, parts)
         margin = 2 if vague else 1
         return Span(shift(start, unit, -margin), shift(start, unit, margin), unit)
     if unit is Unit.WEEKEND:
-        return unit_span(wall, unit, -parts[-1].count)
-    day = _back(unit_start(wall, Unit.DAY), parts)
+        return unit_span(local_time, unit, -parts[-1].count)
+    day = _back(unit_start(local_time, Unit.DAY), parts)
     if vague:
         return Span(shift(day, unit, -1), shift(day, unit, 1) + dt.timedelta(days=1), unit)
     return unit_span(day, Unit.WEEK if unit is Unit.FORTNIGHT else unit)
 
 
-def _fraction_span(wall: dt.datetime, instant: dt.datetime, parts: Duration, step: tuple[int, Unit]) -> Span:
+def _fraction_span(local_time: dt.datetime, instant: dt.datetime, parts: Duration, step: tuple[int, Unit]) -> Span:
     """Return a span one *step* wide around the moment; whole days if the step is days or longer."""
     if step[1] <= Unit.HOUR:
         moment = _back(instant, parts)
         half = half_width(*step)
         return Span(moment - half, moment + half, min(part.unit for part in parts))
-    day = _back(unit_start(wall, Unit.DAY), parts)
+    day = _back(unit_start(local_time, Unit.DAY), parts)
     if step[1] >= Unit.MONTH and (step[0] % 2 == 0 or step[1] > Unit.MONTH):
         months = step[0] * (shift(day, step[1], 1).year * 12 + shift(day, step[1], 1).month - day.year * 12 - day.month)
         first, last = shift(day, Unit.MONTH, -(months // 2)), shift(day, Unit.MONTH, months // 2)

@@ -174,7 +174,7 @@ def rest(reader: Reader, position: int) -> Found | None:
     return Found(Span(reader.instant, span.end, span.grain), after, result.strong)
 
 
-def edge_span(span: Span | None, which: str) -> Span | None:
+def edge_span(span: Span | None, edge: str) -> Span | None:
     """Cut the start, middle or end third, or a half, out of *span*, in whole days, or whole months from a quarter up.
 
     None if it is not a bounded calendar period of a week or longer.
@@ -183,8 +183,8 @@ def edge_span(span: Span | None, which: str) -> Span | None:
         return None
     if span.start.tzinfo or span.end.tzinfo:
         return None
-    if which in ("first_half", "second_half"):
-        return _half_span(span, which)
+    if edge in ("first_half", "second_half"):
+        return _half_span(span, edge)
     months = (span.end.year - span.start.year) * 12 + span.end.month - span.start.month
     if months >= _EDGE_SHARE:
         unit, count = Unit.MONTH, months
@@ -194,16 +194,16 @@ def edge_span(span: Span | None, which: str) -> Span | None:
     first = shift(span.start, unit, third)
     last = shift(span.start, unit, count - third)
     ends = {"start": (span.start, first), "middle": (first, last), "end": (last, span.end)}
-    return Span(*ends[which], unit)
+    return Span(*ends[edge], unit)
 
 
-def _half_span(span: Span, which: str) -> Span:
+def _half_span(span: Span, edge: str) -> Span:
     """Cut a half out of *span*, in whole months if their number is even, else in whole days; Thursday is in both halves of a week."""
     assert span.start is not None and span.end is not None
     months = (span.end.year - span.start.year) * 12 + span.end.month - span.start.month
     whole = span.start.day == span.end.day == 1 and months >= 2 and months % 2 == 0
     unit, count = (Unit.MONTH, months) if whole else (Unit.DAY, (span.end - span.start).days)
-    if which == "first_half":
+    if edge == "first_half":
         return Span(
             span.start, shift(span.start, unit, (count + 1) // 2 if span.grain is Unit.WEEK else count // 2), unit
         )

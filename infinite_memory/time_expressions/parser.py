@@ -47,7 +47,7 @@ class Reader:
         now: dt.datetime,
         instant: dt.datetime,
         *,
-        lone: bool = False,
+        is_alone: bool = False,
         country: str | None = None,
         zone: dt.tzinfo | None = None,
     ) -> None:
@@ -55,7 +55,7 @@ class Reader:
         self.language = language
         self.now = now
         self.instant = instant
-        self.lone = lone
+        self.lone = is_alone
         self.country = country
         self.zone = zone
         self.depth = 0

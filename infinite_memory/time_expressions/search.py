@@ -151,11 +151,11 @@ def _read_phrase(text: str, now: dt.datetime, zone: ZoneInfo) -> Result | None:
 
 
 def _located(
-    read: Callable[[str, dt.datetime, dt.datetime], LocaleHit | None], text: str, now: dt.datetime, zone: ZoneInfo
+    find: Callable[[str, dt.datetime, dt.datetime], LocaleHit | None], text: str, now: dt.datetime, zone: ZoneInfo
 ) -> Result | None:
-    """Return the result of *read* for *text*, in UTC."""
+    """Return the result of *find* for *text*, in UTC."""
     try:
-        hit = read(text, now.astimezone(zone).replace(tzinfo=None), now.astimezone(dt.UTC))
+        hit = find(text, now.astimezone(zone).replace(tzinfo=None), now.astimezone(dt.UTC))
         span = _range(hit.span, zone) if hit else None
     except (OverflowError, ValueError):
         return None
@@ -236,7 +236,7 @@ def _find(lexemes: list[Lexeme], code: str, now: dt.datetime, zone: ZoneInfo) ->
     country = get_country(zone.key)
     wall, instant = now.astimezone(zone).replace(tzinfo=None), now.astimezone(dt.UTC)
     if len(lexemes) <= _MAX_LONE and (
-        hit := _find_lone(Grammar(lexemes, language, wall, instant, lone=True, country=country, zone=zone))
+        hit := _find_lone(Grammar(lexemes, language, wall, instant, is_alone=True, country=country, zone=zone))
     ):
         return hit
     return _find_inside(Grammar(lexemes, language, wall, instant, country=country, zone=zone))

@@ -28,9 +28,9 @@ def several(reader: Reader, count: int, back: int, position: int) -> Found | Non
     return _yearly(reader, count, back, index) if word.has(Tag.PLURAL) else None
 
 
-def years_of(reader: Reader, read: tuple[Duration, int]) -> Found | None:
-    """Read the summers of "过去两年的夏天", "ここ2年の夏"; *read* are the years before them."""
-    parts, after = read
+def years_of(reader: Reader, amount: tuple[Duration, int]) -> Found | None:
+    """Read the summers of "过去两年的夏天", "ここ2年の夏"; *amount* are the years before them."""
+    parts, after = amount
     if len(parts) != 1 or parts[0].unit is not Unit.YEAR or not reader.has(after, Tag.OF):
         return None
     return several(reader, parts[0].count, -1, after + 1) if reader.has(after + 1, Tag.PLURAL) else None

@@ -140,9 +140,9 @@ def weekday_of_week(now: dt.datetime, weekday: int, back: int) -> Span:
     return unit_span(day, Unit.DAY)
 
 
-def latest_weekend(wall: dt.datetime) -> Span:
+def latest_weekend(local_time: dt.datetime) -> Span:
     """Return the current weekend, or else the last one: the past is preferred."""
-    return unit_span(wall, Unit.WEEKEND, 0 if wall.weekday() >= 5 else -1)
+    return unit_span(local_time, Unit.WEEKEND, 0 if local_time.weekday() >= 5 else -1)
 
 
 def week_of_year(year: int, week: int) -> dt.datetime | None:

@@ -20,9 +20,9 @@ def feeling(reader: Reader, position: int) -> Found | None:
     return Found(span, position + 1) if span else None
 
 
-def feeling_span(key: str, wall: dt.datetime, instant: dt.datetime) -> Span | None:
+def feeling_span(key: str, local_time: dt.datetime, instant: dt.datetime) -> Span | None:
     """Return the span of a vague word: too wide rather than too narrow, as results are ranked."""
-    today = unit_start(wall, Unit.DAY)
+    today = unit_start(local_time, Unit.DAY)
     week = dt.timedelta(days=7)
     if key == "just_now":
         return Span(instant - dt.timedelta(hours=1), instant, Unit.HOUR)

@@ -15,9 +15,9 @@ class Finishing:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of *work*, which continues if this call is cancelled."""
-        task = asyncio.create_task(work)
+    async def run(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Return the result of *coro*, which continues if this call is cancelled."""
+        task = asyncio.create_task(coro)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)

@@ -55,8 +55,8 @@ RUNNING = 1000  # concurrent requests of one client; beyond that its next messag
 class MessageSink(Protocol):
     """The destination of a session's messages."""
 
-    async def send(self, message: Json, related: Id | None) -> None:
-        """Send a message to the client; *related* is the request it belongs to, if any.
+    async def send(self, message: Json, related_id: Id | None) -> None:
+        """Send a message to the client; *related_id* is the request it belongs to, if any.
 
         Raises:
             ConnectionError: the client is gone.
@@ -77,7 +77,7 @@ class RpcCall:
 
     async def notify(self, method: str, params: Json) -> None:
         """Send a notification that belongs to this request."""
-        await self.session.notify(method, params, related=self.id)
+        await self.session.notify(method, params, related_id=self.id)
 
     async def ask(self, method: str, params: Json) -> Json:
         """Send a request to the client and wait for its result.
@@ -85,7 +85,7 @@ class RpcCall:
         Raises:
             RpcError: the client answered with an error, or its input ended.
         """
-        return await self.session.ask(method, params, related=self.id)
+        return await self.session.ask(method, params, related_id=self.id)
 
 
 class RpcContract(Protocol):
@@ -297,36 +297,36 @@ class RpcSession:
         """Answer with an error; *request* is None if the id of the message is unknown."""
         await self._send({"jsonrpc": "2.0", "id": request, "error": exc.out()}, request)
 
-    async def notify(self, method: str, params: Mapping[str, Any], *, related: Id | None = None) -> None:
+    async def notify(self, method: str, params: Mapping[str, Any], *, related_id: Id | None = None) -> None:
         """Send a notification; do nothing if the client is gone."""
         message: Json = {"jsonrpc": "2.0", "method": method}
-        await self._send(message | ({"params": dict(params)} if params else {}), related)
+        await self._send(message | ({"params": dict(params)} if params else {}), related_id)
 
-    async def ask(self, method: str, params: Json, *, related: Id | None = None) -> Json:
+    async def ask(self, method: str, params: Json, *, related_id: Id | None = None) -> Json:
         """Send a request to the client and wait for its result; for errors see `RpcCall.ask`."""
         if self.input_ended.is_set() or self.is_gone:
             raise RpcError(INTERNAL_ERROR, "the client cannot answer any more")
         number = f"ask-{next(self._numbers)}"  # a string: the ids of most clients are numbers, and logs show both
         waiting: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        self._asked[number] = _Question(waiting, related)
+        self._asked[number] = _Question(waiting, related_id)
         try:
-            await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params}, related)
-            async with self._turns.paused(related), asyncio.timeout(ANSWER_S):
+            await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params}, related_id)
+            async with self._turns.paused(related_id), asyncio.timeout(ANSWER_S):
                 return await waiting
         except (asyncio.CancelledError, TimeoutError) as exc:
-            await self.notify("notifications/cancelled", {"requestId": number}, related=related)
+            await self.notify("notifications/cancelled", {"requestId": number}, related_id=related_id)
             if isinstance(exc, TimeoutError):
                 raise RpcError(INTERNAL_ERROR, f"the client did not answer within {ANSWER_S:.0f} s") from None
             raise
         finally:
             del self._asked[number]
 
-    async def _send(self, message: Json, related: Id | None) -> None:
+    async def _send(self, message: Json, related_id: Id | None) -> None:
         if self.is_gone:
             return
         try:
             async with self._sending:
-                await self._outlet.send(message, related)
+                await self._outlet.send(message, related_id)
         except ConnectionError:
             self.abandon()
 
@@ -369,7 +369,7 @@ class LineSink:
     def __init__(self, sink: ByteSink, stop: asyncio.Event) -> None:
         self._sink, self._stop = sink, stop
 
-    async def send(self, message: Json, related: Id | None) -> None:
+    async def send(self, message: Json, related_id: Id | None) -> None:
         await write_unless_stopped(self._sink, await format_reply(message), self._stop)
 
     async def unanswered(self, request: Id) -> None:

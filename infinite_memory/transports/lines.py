@@ -72,13 +72,13 @@ class LineReader:
         if line:
             yield line
 
-    def _line(self, held: bytearray, size: int, rest: bytes, first: bool) -> bytes | TooLong:
+    def _line(self, buffer: bytearray, size: int, rest: bytes, is_first: bool) -> bytes | TooLong:
         size += len(rest)
         if size > self._limit + 1:
             return TooLong(size)
-        line = bytes(held) + rest
+        line = bytes(buffer) + rest
         line = line.removesuffix(b"\r")
-        if first:
+        if is_first:
             line = line.removeprefix(BOM)
         if len(line) > self._limit:
             return TooLong(len(line))
@@ -99,7 +99,7 @@ class LineContract(Protocol):
     async def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer one request; never raises."""
 
-    def refuse(self, problem: InvalidRequestError) -> dict[str, Any]:
+    def refuse(self, exc: InvalidRequestError) -> dict[str, Any]:
         """Answer a line that is not a request."""
 
     def effect(self, request: dict[str, Any]) -> Effect:
@@ -198,9 +198,9 @@ async def write_unless_stopped(sink: ByteSink, data: bytes, stop: asyncio.Event)
         writing.cancel()
 
 
-async def read_line(line: bytes, read: Callable[[bytes], T]) -> T:
-    """Return the result of *read* for a line; run it in a thread if the line is large."""
-    return await in_thread(lambda: read(line)) if len(line) > LARGE_LINE else read(line)
+async def read_line(line: bytes, parse: Callable[[bytes], T]) -> T:
+    """Return the result of *parse* for a line; run it in a thread if the line is large."""
+    return await in_thread(lambda: parse(line)) if len(line) > LARGE_LINE else parse(line)
 
 
 async def until_stopped(

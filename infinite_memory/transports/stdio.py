@@ -167,10 +167,10 @@ class DescriptorSink:
                 return
 
 
-def _settle(done: asyncio.Future[None], problem: OSError | None) -> None:
-    if done.done():
+def _settle(future: asyncio.Future[None], exc: OSError | None) -> None:
+    if future.done():
         return
-    if problem is None:
-        done.set_result(None)
+    if exc is None:
+        future.set_result(None)
     else:
-        done.set_exception(problem if isinstance(problem, ConnectionError) else ConnectionResetError(str(problem)))
+        future.set_exception(exc if isinstance(exc, ConnectionError) else ConnectionResetError(str(exc)))

@@ -27,8 +27,8 @@ ANSWER_S = 600.0
 class Turns:
     """The slots of one session for running commands."""
 
-    def __init__(self, places: int = PLACES) -> None:
-        self._places = asyncio.Semaphore(places)  # fair: first come, first served
+    def __init__(self, capacity: int = PLACES) -> None:
+        self._slots = asyncio.Semaphore(capacity)  # fair: first come, first served
         self._holders: set[Id] = set()
 
     @contextlib.asynccontextmanager
@@ -57,10 +57,10 @@ class Turns:
         await self._take(request)
 
     async def _take(self, request: Id) -> None:
-        await self._places.acquire()
+        await self._slots.acquire()
         self._holders.add(request)
 
     def _give_back(self, request: Id) -> None:
         if request in self._holders:
             self._holders.discard(request)
-            self._places.release()
+            self._slots.release()

@@ -290,7 +290,7 @@ async def _nearest(call: AgentMemCall, memory: MemoryRecord) -> list[MemoryRecor
     return [hit.memory for hit in hits if hit.memory.memory_id != memory.memory_id][:COMPARED]
 
 
-async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, said_at: dt.datetime) -> Findings:
+async def _apply(call: AgentMemCall, memory: MemoryRecord, knowledge: Knowledge, said_at: dt.datetime) -> Findings:
     """Store the facts, and let the newer of two statements supersede the older one, whichever was added first.
 
     Raises:
@@ -298,10 +298,12 @@ async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, sai
     """
     says_the_same = _check_text(memory)
     says_the_same(await call.engine.memories.get(memory.memory_id))
-    if known.facts:
-        facts = MemoryUpdate(metadata={FACTS: list(known.facts)})
+    if knowledge.facts:
+        facts = MemoryUpdate(metadata={FACTS: list(knowledge.facts)})
         await call.engine.memories.update(memory.memory_id, facts, check=says_the_same)
-    others = {statement.memory_id: statement for statement in (*known.contradicted, *filter(None, [known.repeated]))}
+    others = {
+        statement.memory_id: statement for statement in (*knowledge.contradicted, *filter(None, [knowledge.repeated]))
+    }
     older = [statement for statement in others.values() if _said_at(statement) <= said_at]
     superseded: list[MemoryId] = []
     for old in older:
@@ -314,7 +316,7 @@ async def _apply(call: AgentMemCall, memory: MemoryRecord, known: Knowledge, sai
     if newer is not None:
         await _supersede(call, memory, newer.memory_id)
     newer_id = newer.memory_id if newer is not None else None
-    return Findings(known.facts, True, superseded, newer_id)
+    return Findings(knowledge.facts, True, superseded, newer_id)
 
 
 def _said_at(memory: MemoryRecord) -> dt.datetime:

@@ -113,11 +113,11 @@ def serialize_answer(answer: ChatAnswer, write_id: Callable[[MemoryId], str], *,
     return reply | ({"note": "; ".join(answer.notes)} if answer.notes else {})
 
 
-def extract(found: Sequence[Scored], without: str = NOTHING) -> str:
+def extract(hits: Sequence[Scored], without: str = NOTHING) -> str:
     """Answer with the memories themselves; with *without* if there are none."""
-    if not found:
+    if not hits:
         return without
-    return "This is what is remembered about it:\n" + "\n".join(f"- {format_line(hit.memory)}" for hit in found)
+    return "This is what is remembered about it:\n" + "\n".join(f"- {format_line(hit.memory)}" for hit in hits)
 
 
 async def _memories(call: AgentMemCall, message: str, visibility: Visibility) -> tuple[list[Scored], list[str], str]:

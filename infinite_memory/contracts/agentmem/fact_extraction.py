@@ -74,13 +74,13 @@ def _question(new: str, old: Sequence[str]) -> str:
     return json.dumps({"NEW": new[:SHOWN_CHARS], "OLD": shown}, ensure_ascii=False)
 
 
-def _schema(shown: int) -> dict[str, Any]:
+def _schema(count: int) -> dict[str, Any]:
     """Return the schema of the answer; it allows no more statements than were shown."""
-    numbers = list(range(1, shown + 1))
+    numbers = list(range(1, count + 1))
     number = {"type": "integer", "enum": numbers} if numbers else {"type": "integer"}
     fields = {
         "facts": {"type": "array", "items": {"type": "string"}, "maxItems": MAX_FACTS},
-        "contradicted": {"type": "array", "items": number, "maxItems": shown},
+        "contradicted": {"type": "array", "items": number, "maxItems": count},
         "repeated": {"anyOf": [{"type": "null"}, number]} if numbers else {"type": "null"},
     }
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}

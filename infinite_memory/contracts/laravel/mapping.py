@@ -23,18 +23,18 @@ from infinite_memory.models import MemoryRecord
 TITLE_WORDS, METADATA_KEYS = 12, 5  # limits of the index policy; more is stored, with a warning
 
 
-def make_update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool) -> MemoryUpdate | None:
+def make_update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, replace_all: bool) -> MemoryUpdate | None:
     """Return the fields that differ from *memory*; None if none does."""
     owners = dict(memory.owners)
-    if fields["scope_type"] is not None or whole:
-        check_place(fields, fields.find_text("repository") if whole else None, memory.owners.get(REPOSITORY))
+    if fields["scope_type"] is not None or replace_all:
+        check_place(fields, fields.find_text("repository") if replace_all else None, memory.owners.get(REPOSITORY))
         reach: ScopeType = fields["scope_type"]
         owners[REACH] = reach.value
         if reach is ScopeType.USER:
             owners.setdefault(USER, call.caller.user or "")
         else:
             owners.pop(USER, None)
-    if whole:
+    if replace_all:
         owners[ORGANIZATION] = fields.text("organization")
         if (repository := fields.find_text("repository")) is not None:
             owners[REPOSITORY] = repository

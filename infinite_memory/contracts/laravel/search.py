@@ -82,18 +82,18 @@ async def memory_vector_search(call: LaravelCall) -> Reply:
     return {"list": await _write_all(entries, call.session.limits.reply_bytes)}
 
 
-async def _write_all(told: Sequence[Told], most: int) -> list[Json]:
+async def _write_all(results: Sequence[Told], max_bytes: int) -> list[Json]:
     """Serialize memories with the fields that a search adds; in a thread if they are long.
 
     Raises:
-        LimitExceededError: the reply has more than *most* bytes.
+        LimitExceededError: the reply has more than *max_bytes* bytes.
     """
-    texts = [memory.text for memory, _ in told]
-    _check_room(sum(map(len, texts)), most)
+    texts = [memory.text for memory, _ in results]
+    _check_room(sum(map(len, texts)), max_bytes)
 
     def write() -> list[Json]:
-        replies = [serialize_memory(memory, **beside) for memory, beside in told]
-        _check_size(replies, most)
+        replies = [serialize_memory(memory, **beside) for memory, beside in results]
+        _check_size(replies, max_bytes)
         return replies
 
     return await run_at_once_or_in_thread(texts, write)
@@ -115,11 +115,11 @@ async def read_pages(engine: Engine) -> AsyncIterator[Sequence[MemoryRecord]]:
             return
 
 
-async def newest(engine: Engine, view: Visibility, most: int) -> list[MemoryRecord]:
+async def newest(engine: Engine, view: Visibility, limit: int) -> list[MemoryRecord]:
     """Return the newest live memories that *view* allows, without deprecated ones."""
     memories: list[MemoryRecord] = []
     cursor: str | None = None
-    while len(memories) < most:
+    while len(memories) < limit:
         page = await engine.memories.list_page(ScopedFilter((SCOPE,), lenient=True), PAGE, cursor)
         memories += [
             memory for memory in page.memories if view.allows(memory) and memory.status != Status.DEPRECATED.value
@@ -127,7 +127,7 @@ async def newest(engine: Engine, view: Visibility, most: int) -> list[MemoryReco
         cursor = page.next_cursor
         if cursor is None:
             break
-    return memories[:most]
+    return memories[:limit]
 
 
 async def _candidates(call: LaravelCall, query: str | None) -> list[MemoryRecord]:
@@ -143,10 +143,10 @@ async def _candidates(call: LaravelCall, query: str | None) -> list[MemoryRecord
 class _Passing:
     """Collects matching memories, with little more text than a reply may have."""
 
-    def __init__(self, query: str | None, passes: Callable[[MemoryRecord], bool], most: int) -> None:
+    def __init__(self, query: str | None, passes: Callable[[MemoryRecord], bool], max_chars: int) -> None:
         self.memories: list[MemoryRecord] = []
-        self._query, self._passes, self._most = query, passes, most
-        self._chars, self._looks_at = 0, most
+        self._query, self._passes, self._max_chars = query, passes, max_chars
+        self._chars, self._looks_at = 0, max_chars
 
     async def take(self, page: Sequence[MemoryRecord]) -> None:
         """Add the matching memories of a page.
@@ -161,8 +161,8 @@ class _Passing:
             matches = await match_words(self._query, self.memories)
             self.memories, self._chars = [], 0
             self._add([match.memory for match in matches])
-        _check_room(self._chars, self._most)
-        self._looks_at = self._chars + self._most
+        _check_room(self._chars, self._max_chars)
+        self._looks_at = self._chars + self._max_chars
 
     def _add(self, memories: Sequence[MemoryRecord]) -> None:
         self.memories += memories
@@ -179,7 +179,7 @@ async def _judge(call: LaravelCall) -> Callable[[MemoryRecord], bool]:
         own = make_view(None, caller.user, None)
         owning = [memory for memory in await all_memories(call.engine) if own.allows(memory)]
     view = make_view(caller.organization, caller.user, repository, owning)
-    return lambda one: view.allows(one) and _passes(one, filters)
+    return lambda memory: view.allows(memory) and _passes(memory, filters)
 
 
 def _passes(memory: MemoryRecord, filters: Fields) -> bool:
@@ -195,13 +195,13 @@ def _passes(memory: MemoryRecord, filters: Fields) -> bool:
     return _has(memory.metadata, filters["metadata"] or {})
 
 
-def _has(whole: Any, part: Any) -> bool:
-    """True if *whole* has every key of *part* with the same value, recursively."""
+def _has(container: Any, part: Any) -> bool:
+    """True if *container* has every key of *part* with the same value, recursively."""
     if isinstance(part, dict):
-        return hasattr(whole, "keys") and all(
-            name in whole and _has(whole[name], value) for name, value in part.items()
+        return hasattr(container, "keys") and all(
+            name in container and _has(container[name], value) for name, value in part.items()
         )
-    return bool(whole == part) and isinstance(whole, bool) == isinstance(part, bool)
+    return bool(container == part) and isinstance(container, bool) == isinstance(part, bool)
 
 
 def _numbers(value: Any, checking: ValidationContext) -> list[float]:
@@ -215,16 +215,18 @@ def _numbers(value: Any, checking: ValidationContext) -> list[float]:
     return [float(number) for number in value]
 
 
-def _check_size(replies: list[Json], most: int) -> None:
+def _check_size(replies: list[Json], max_bytes: int) -> None:
     """Reject a reply that is too large; nothing is truncated.
 
     Raises:
         LimitExceededError: it is too large; the message suggests a filter.
     """
-    _check_room(len(json.dumps(replies, ensure_ascii=False).encode("utf-8", "surrogatepass")), most)
+    _check_room(len(json.dumps(replies, ensure_ascii=False).encode("utf-8", "surrogatepass")), max_bytes)
 
 
-def _check_room(size: int, most: int) -> None:
-    """Reject more than *most* bytes, as `_check_size` does."""
-    if size > most:
-        raise LimitExceededError("filters", size, most, "bytes of matching memories (narrow the search with a filter)")
+def _check_room(size: int, max_bytes: int) -> None:
+    """Reject more than *max_bytes* bytes, as `_check_size` does."""
+    if size > max_bytes:
+        raise LimitExceededError(
+            "filters", size, max_bytes, "bytes of matching memories (narrow the search with a filter)"
+        )

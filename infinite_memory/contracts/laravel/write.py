@@ -140,8 +140,8 @@ async def memory_link(call: LaravelCall) -> Reply:
     return {"text": f"Memories linked successfully as '{relation}'."}
 
 
-def _replaces_any(given: Mapping[str, Any]) -> bool:
-    items = given.get("items")
+def _replaces_any(request: Mapping[str, Any]) -> bool:
+    items = request.get("items")
     if not isinstance(items, list):
         return items is not None  # a JSON text, which may name any
     return any(isinstance(item, str) or (isinstance(item, dict) and names_memory(item)) for item in items)
@@ -246,11 +246,11 @@ async def _known(call: LaravelCall, uuid: str) -> MemoryRecord | None:
     return memory
 
 
-async def _overwrite(call: LaravelCall, known: MemoryRecord, fields: Fields) -> Written:
-    if known.deleted_at is not None:
-        check_lock(known, make_update(call, known, fields, whole=True))
-        await call.engine.memories.restore(known.memory_id)
-    return await _update(call, known, fields, whole=True)
+async def _overwrite(call: LaravelCall, existing: MemoryRecord, fields: Fields) -> Written:
+    if existing.deleted_at is not None:
+        check_lock(existing, make_update(call, existing, fields, replace_all=True))
+        await call.engine.memories.restore(existing.memory_id)
+    return await _update(call, existing, fields, replace_all=True)
 
 
 async def _write_all(call: LaravelCall, entries: list[Fields]) -> Json:
@@ -261,7 +261,7 @@ async def _write_all(call: LaravelCall, entries: list[Fields]) -> Json:
     changes: dict[int, MemoryUpdate] = {}
     for index, memory in existing.items():
         if memory is not None:
-            update = make_update(call, memory, entries[index], whole=True)
+            update = make_update(call, memory, entries[index], replace_all=True)
             check_lock(memory, update, f"items.{index}")
             if update is not None or memory.deleted_at is not None:
                 changes[index] = update or MemoryUpdate()
@@ -274,7 +274,7 @@ async def _write_all(call: LaravelCall, entries: list[Fields]) -> Json:
     def check(now: MemoryRecord) -> None:
         index = by_id[now.memory_id]
         _check_seen(call, now, entries[index].text("id"))
-        check_lock(now, make_update(call, now, entries[index], whole=True), f"items.{index}")
+        check_lock(now, make_update(call, now, entries[index], replace_all=True), f"items.{index}")
 
     ids = {
         memory.memory_id: changes[index]
@@ -296,9 +296,9 @@ async def _write_all(call: LaravelCall, entries: list[Fields]) -> Json:
     return reply | ({"note": "these are found by meaning once they are embedded"} if is_pending else {})
 
 
-async def _update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, whole: bool = False) -> Written:
-    """Update a memory with *fields*; *whole* is a write, which also names the owners of the memory."""
-    changes, uuid = make_update(call, memory, fields, whole=whole), fields.text("id")
+async def _update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, replace_all: bool = False) -> Written:
+    """Update a memory with *fields*; *replace_all* is a write, which also names the owners of the memory."""
+    changes, uuid = make_update(call, memory, fields, replace_all=replace_all), fields.text("id")
     if changes is None:
         same = await call.engine.memories.get(memory.memory_id)
         _check_seen(call, same, uuid)
@@ -306,6 +306,6 @@ async def _update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, wh
 
     def check(now: MemoryRecord) -> None:
         _check_seen(call, now, uuid)
-        check_lock(now, make_update(call, now, fields, whole=whole))
+        check_lock(now, make_update(call, now, fields, replace_all=replace_all))
 
     return Written.of(await call.engine.memories.update(memory.memory_id, changes, check=check), "updated")

@@ -57,13 +57,13 @@ def _version(environ: Mapping[str, str], default: str) -> str:
     return version if version in SPOKEN_VERSIONS else default
 
 
-def _count(environ: Mapping[str, str], name: str, default: int, most: int = MAX_COUNT) -> int:
+def _count(environ: Mapping[str, str], name: str, default: int, max_value: int = MAX_COUNT) -> int:
     text = environ.get(name, "").strip()
     if not text:
         return default
     digits = text.lstrip("0")
     if not digits or not (text.isascii() and text.isdecimal()):
         raise ConfigError(f"environment: {name} = {text!r} is not a whole number of at least 1")
-    if len(digits) > len(str(MAX_COUNT)) or int(digits) > most:
-        raise ConfigError(f"environment: {name} = {text!r} is more than {most:,}")
+    if len(digits) > len(str(MAX_COUNT)) or int(digits) > max_value:
+        raise ConfigError(f"environment: {name} = {text!r} is more than {max_value:,}")
     return int(digits)

@@ -18,7 +18,7 @@ PROMPTS: list[Json] = [
 ]  # fmt: skip
 
 
-def get_prompt(name: str, given: Mapping[str, str]) -> Json:
+def get_prompt(name: str, arguments: Mapping[str, str]) -> Json:
     """Return a prompt with its arguments filled in.
 
     Raises:
@@ -28,16 +28,16 @@ def get_prompt(name: str, given: Mapping[str, str]) -> Json:
     if prompt is None:
         names = ", ".join(entry["name"] for entry in PROMPTS)
         raise InvalidRequestError("name", f"{truncated_repr(name)} is not a prompt; known: {names}")
-    text = _recall(given) if name == "memory_recall" else _save(given)
+    text = _recall(arguments) if name == "memory_recall" else _save(arguments)
     return {
         "description": prompt["description"],
         "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
     }
 
 
-def _recall(given: Mapping[str, str]) -> str:
-    topic = given.get("topic", "").strip() or "what we are talking about"
-    tag = f' with the tag "project:{given["project"]}"' if given.get("project") else ""
+def _recall(arguments: Mapping[str, str]) -> str:
+    topic = arguments.get("topic", "").strip() or "what we are talking about"
+    tag = f' with the tag "project:{arguments["project"]}"' if arguments.get("project") else ""
     return (
         f"What do my memories say about {topic}? Ask memory_search{tag}, in a few precise words; without hits leave out the type, "
         "then tags. Read the hits whole with resources/read before you rely on them. Answer from what they say, and tell me when "
@@ -45,9 +45,9 @@ def _recall(given: Mapping[str, str]) -> str:
     )
 
 
-def _save(given: Mapping[str, str]) -> str:
-    subject = given.get("what", "").strip() or "what is new in this conversation and will matter later"
-    tag = f"project:{given['project']}" if given.get("project") else "project:<name>"
+def _save(arguments: Mapping[str, str]) -> str:
+    subject = arguments.get("what", "").strip() or "what is new in this conversation and will matter later"
+    tag = f"project:{arguments['project']}" if arguments.get("project") else "project:<name>"
     return (
         f"Save {subject} with memory_create: one memory for each decision, fact or procedure, its content an object with telling keys, "
         f"tags such as {tag} and topic:<area>, and a confidence that says how sure it is. Nothing secret. Then list the ids."

@@ -94,12 +94,12 @@ async def propose(
         return Refused(contract.refuse(exc) | ({"warnings": checking.warnings} if checking.warnings else {}))
 
 
-async def _delete(asked: Consent) -> Proposal | None:
-    target, hard = asked.fields.inner("target"), asked.fields["forget_mode"] is ForgetMode.HARD
+async def _delete(consent: Consent) -> Proposal | None:
+    target, hard = consent.fields.inner("target"), consent.fields["forget_mode"] is ForgetMode.HARD
     named = list(target.given())
     if not named or ("memory_id" in named and not hard):
         return None  # one memory, which can be restored, or a request that is rejected anyway
-    call = await asked.rehearse("delete_memory")
+    call = await consent.rehearse("delete_memory")
     result = (await forget(call)).result
     removed = () if result.removed_scope is None else (result.removed_scope.scope_id,)
     agreement = Agreement({memory_id: result.texts.get(memory_id) for memory_id in result.memory_ids}, removed)
@@ -147,46 +147,46 @@ def _ask_to_forget(target: Fields, result: ForgetResult, *, hard: bool) -> str |
     return f"Forget the {memories} of {selectors} {how}?"
 
 
-async def _restore(asked: Consent) -> Proposal | None:
+async def _restore(consent: Consent) -> Proposal | None:
     """Ask before memories are replaced, and before a file from elsewhere becomes memory that the assistant trusts."""
-    name = asked.fields.text("file")
-    if asked.contract.open_administration is None:
+    name = consent.fields.text("file")
+    if consent.contract.open_administration is None:
         return None  # the command is rejected
-    administration = await asked.contract.open_administration()
+    administration = await consent.contract.open_administration()
     try:
         is_own, agreement = administration.is_own_backup(name), Agreement(contents=(administration.mark_backup(name),))
         is_unlocked = administration.is_unlocked_backup(name)
     except OSError:
         return None  # the command fails for the same reason
     shown = truncated_repr(name)
-    if asked.fields["mode"] is RestoreMode.REPLACE:
+    if consent.fields["mode"] is RestoreMode.REPLACE:
         question = f"Put the backup {shown} in the place of everything stored now?"
         if not is_unlocked:
             return Proposal(agreement, question)
     elif is_own and not is_unlocked:
         return Proposal(agreement, None)
-    count = (await restore(await asked.rehearse("restore_backup"))).done.memories
-    if asked.fields["mode"] is not RestoreMode.REPLACE:
+    count = (await restore(await consent.rehearse("restore_backup"))).done.memories
+    if consent.fields["mode"] is not RestoreMode.REPLACE:
         question = f"Restore {format_count(count, 'memory')} from {shown}{'' if is_own else ', which is not in the folder of backups'}?"
     else:
         question += f" {format_count(count, 'memory')} are in it."
     return Proposal(agreement, question + (f" {UNLOCKED}" if is_unlocked else ""))
 
 
-async def _merge(asked: Consent) -> Proposal:
-    merged = await merge(await asked.rehearse("merge_memory_scopes"), dry_run=True)
+async def _merge(consent: Consent) -> Proposal:
+    merged = await merge(await consent.rehearse("merge_memory_scopes"), dry_run=True)
     source, target = truncated_repr(merged.source.name), truncated_repr(merged.target.name)
     question = f"Move every memory of the scope {source} into {target}, and remove the emptied scope?"
     return Proposal(Agreement(scopes=(merged.source.scope_id, merged.target.scope_id)), question)
 
 
-async def _rename(asked: Consent) -> Proposal | None:
+async def _rename(consent: Consent) -> Proposal | None:
     """Ask if a token is bound to the scope: its creator knows the memories by the old name."""
-    new_name = asked.fields.find_text("new_name")
+    new_name = consent.fields.find_text("new_name")
     if new_name is None:
         return None
-    engine = await asked.contract.engine()
-    scope = await engine.scopes.get(asked.fields.text("scope"))
+    engine = await consent.contract.engine()
+    scope = await engine.scopes.get(consent.fields.text("scope"))
     agreement = Agreement(scopes=(scope.scope_id,))
     holders = [token.name for token in await engine.tokens.all() if scope.scope_id in (token.scope_ids or ())]
     if not holders:
@@ -198,12 +198,12 @@ async def _rename(asked: Consent) -> Proposal | None:
     return Proposal(agreement, f"Rename the scope {old} to {new}, although {bound} bound to it? They stay bound to it.")
 
 
-async def _optimize(asked: Consent) -> Proposal | None:
-    chosen = [operation.value for operation in asked.fields["operations"] or ()]
+async def _optimize(consent: Consent) -> Proposal | None:
+    chosen = [operation.value for operation in consent.fields["operations"] or ()]
     removing = [name for name in chosen or REMOVING[:1] if name in REMOVING]
     if not removing:
         return None
-    call = await asked.rehearse("optimize_memory", operations=removing)
+    call = await consent.rehearse("optimize_memory", operations=removing)
     results = [(name, result) async for name, done in tidy_up(call) for result in done]
     agreement = Agreement(groups={name: result.groups for name, result in results})
     if not any(result.count for _, result in results):
@@ -211,11 +211,11 @@ async def _optimize(asked: Consent) -> Proposal | None:
     return Proposal(agreement, f"Tidy up: {', '.join(result.said for _, result in results)}. Go on?")
 
 
-async def _import(asked: Consent) -> Proposal:
+async def _import(consent: Consent) -> Proposal:
     """Ask, showing what would be read and how much: the content of a file becomes memory that the assistant trusts."""
-    done = await take_in(await asked.rehearse("import_memory"))
-    scope = asked.fields.find_text("scope")
-    source = without_surrogates(str(done.path)) if done.path else asked.fields.find_text("path") or "another database"
+    done = await take_in(await consent.rehearse("import_memory"))
+    scope = consent.fields.find_text("scope")
+    source = without_surrogates(str(done.path)) if done.path else consent.fields.find_text("path") or "another database"
     refused = f"{format_count(done.refused_count, 'entry')} {_be(done.refused_count)} left out"
     question = (
         f"Import {format_count(done.added, 'memory')} ({done.form}) from {source}{f' into {truncated_repr(scope)}' if scope else ''}? "

@@ -220,22 +220,27 @@ def _find_folders(session: ClientSession, administration: Administration) -> Imp
     return administration.import_folders() if session.uploads is None else ImportFolders((session.uploads,))
 
 
-def _serialize_import(done: Imported, *, dry_run: bool, with_values: bool) -> Reply:
+def _serialize_import(imported: Imported, *, dry_run: bool, with_values: bool) -> Reply:
     """Serialize the result of an import; the content of entries is only for callers that may read the file."""
-    reply: Reply = {"format": done.form, "added": done.added, "present": done.present, "skipped": done.refused_count}
-    if done.path is not None:
-        reply["path"] = without_surrogates(str(done.path))
-    if done.beside:
+    reply: Reply = {
+        "format": imported.form,
+        "added": imported.added,
+        "present": imported.present,
+        "skipped": imported.refused_count,
+    }
+    if imported.path is not None:
+        reply["path"] = without_surrogates(str(imported.path))
+    if imported.beside:
         reply["note"] = (
-            f"{done.beside:,} of them bear the name or id of a memory that says something else; both are kept"
+            f"{imported.beside:,} of them bear the name or id of a memory that says something else; both are kept"
         )
-    if beside_memories := {kind: count for kind, count in done.also.items() if count}:
+    if beside_memories := {kind: count for kind, count in imported.also.items() if count}:
         reply["also_added"] = beside_memories
-    if done.refused:
-        reply["skipped_entries"] = [_serialize_refused(entry, with_value=with_values) for entry in done.refused]
-        reply["skipped_reasons"] = dict(done.reasons.most_common())
-    if with_values and done.preview is not None and done.added:
-        reply["preview"] = _serialize_preview(done.preview)
+    if imported.refused:
+        reply["skipped_entries"] = [_serialize_refused(entry, with_value=with_values) for entry in imported.refused]
+        reply["skipped_reasons"] = dict(imported.reasons.most_common())
+    if with_values and imported.preview is not None and imported.added:
+        reply["preview"] = _serialize_preview(imported.preview)
     return reply | ({"dry_run": True} if dry_run else {})
 
 
@@ -253,10 +258,10 @@ def _serialize_preview(preview: ImportPreview) -> Json:
     }
 
 
-def _serialize_sample(one: Sample) -> Json:
-    speaker = {"speaker": one.speaker} if one.speaker else {}
-    timestamp = _find_instant(one.occurred_at)
-    return {"text": one.text, "timestamp": timestamp, "scope": one.scope, "tags": list(one.tags)} | speaker
+def _serialize_sample(sample: Sample) -> Json:
+    speaker = {"speaker": sample.speaker} if sample.speaker else {}
+    timestamp = _find_instant(sample.occurred_at)
+    return {"text": sample.text, "timestamp": timestamp, "scope": sample.scope, "tags": list(sample.tags)} | speaker
 
 
 def _find_instant(instant: dt.datetime | None) -> str | None:
@@ -268,34 +273,34 @@ def _serialize_refused(entry: Refused, *, with_value: bool) -> Json:
     return {"entry": without_surrogates(entry.where), "why": entry.why} | value
 
 
-def serialize_backup(one: Backup) -> Json:
+def serialize_backup(backup: Backup) -> Json:
     """Serialize a backup that was created or verified."""
     reply: Json = {
-        "backup_file": one.file.name,
-        "path": str(one.file),
-        "size_bytes": one.size_bytes,
-        "checksum": f"sha256:{one.checksum}",
-        "created_at": one.created_at,
-        "counts": dict(one.counts),
-        "encrypted": one.is_encrypted,
+        "backup_file": backup.file.name,
+        "path": str(backup.file),
+        "size_bytes": backup.size_bytes,
+        "checksum": f"sha256:{backup.checksum}",
+        "created_at": backup.created_at,
+        "counts": dict(backup.counts),
+        "encrypted": backup.is_encrypted,
     }
     notes = []
-    if not one.is_consistent:
+    if not backup.is_consistent:
         notes.append("the server is standalone and has no snapshots: what was written meanwhile may be in part")
-    if aside := one.counts.get("set_aside", 0):
+    if aside := backup.counts.get("set_aside", 0):
         notes.append(
             f"beside the others it holds {format_count(aside, 'document')} that cannot be read, which a restore keeps apart"
         )
     return reply | ({"note": "; ".join(notes)} if notes else {})
 
 
-def serialize_listed(one: Listed) -> Json:
+def serialize_listed(backup: Listed) -> Json:
     """Serialize a backup as listed in its folder."""
     reply: Json = {
-        "backup_file": without_surrogates(one.file.name),
-        "size_bytes": one.size_bytes,
-        "created_at": one.created_at,
-        "reason": one.reason,
-        "encrypted": one.is_encrypted,
+        "backup_file": without_surrogates(backup.file.name),
+        "size_bytes": backup.size_bytes,
+        "created_at": backup.created_at,
+        "reason": backup.reason,
+        "encrypted": backup.is_encrypted,
     }
-    return reply | ({"fault": one.fault} if one.fault else {})
+    return reply | ({"fault": backup.fault} if backup.fault else {})

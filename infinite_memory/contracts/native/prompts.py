@@ -22,21 +22,21 @@ class Prompt:
     text: Callable[[Mapping[str, str]], str]
 
 
-def _within(given: Mapping[str, str]) -> str:
-    return f' Look only into the scope "{given["scope"]}".' if given.get("scope") else ""
+def _within(arguments: Mapping[str, str]) -> str:
+    return f' Look only into the scope "{arguments["scope"]}".' if arguments.get("scope") else ""
 
 
-def _recall(given: Mapping[str, str]) -> str:
+def _recall(arguments: Mapping[str, str]) -> str:
     return (
-        f"What do I have in memory about: {given['topic']}?{_within(given)}\n"
+        f"What do I have in memory about: {arguments['topic']}?{_within(arguments)}\n"
         "Look it up with retrieve_memory, and with recall_memory_by_time if I name a time. Answer from what you find, with "
         "dates, and name what contradicts. If nothing fits, say so and name the scopes that were searched."
     )
 
 
-def _save(given: Mapping[str, str]) -> str:
-    subject = f"this: {given['what']}" if given.get("what") else "what matters of our conversation so far"
-    where = f' Store into the scope "{given["scope"]}".' if given.get("scope") else ""
+def _save(arguments: Mapping[str, str]) -> str:
+    subject = f"this: {arguments['what']}" if arguments.get("what") else "what matters of our conversation so far"
+    where = f' Store into the scope "{arguments["scope"]}".' if arguments.get("scope") else ""
     return (
         f"Remember {subject}.{where}\nFirst look with retrieve_memory whether it is known already; if a fact has changed, use "
         "update_memory. Store each fact as a memory of its own, in a whole sentence that is understood without this "
@@ -44,17 +44,17 @@ def _save(given: Mapping[str, str]) -> str:
     )
 
 
-def _review(given: Mapping[str, str]) -> str:
+def _review(arguments: Mapping[str, str]) -> str:
     return (
-        f"Go through my memories with me.{_within(given)}\nList the newest with search_by_scope or list_memories, group them by "
+        f"Go through my memories with me.{_within(arguments)}\nList the newest with search_by_scope or list_memories, group them by "
         "subject, and point out what is doubled, out of date or contradictory. Propose what to update or forget, and change "
         "nothing before I agree."
     )
 
 
-def _weekly(given: Mapping[str, str]) -> str:
+def _weekly(arguments: Mapping[str, str]) -> str:
     return (
-        f'Sum up my past week from memory.{_within(given)}\nUse recall_memory_by_time with "the last 7 days". Write what '
+        f'Sum up my past week from memory.{_within(arguments)}\nUse recall_memory_by_time with "the last 7 days". Write what '
         "happened, what was decided, and what is still open, by day, in a few lines. Invent nothing."
     )
 
@@ -77,7 +77,7 @@ def list_prompts() -> list[Json]:
     ]
 
 
-def get_prompt(name: str, given: Mapping[str, str]) -> Json:
+def get_prompt(name: str, arguments: Mapping[str, str]) -> Json:
     """Return a prompt with its arguments filled in.
 
     Raises:
@@ -89,7 +89,7 @@ def get_prompt(name: str, given: Mapping[str, str]) -> Json:
             "name", f"{truncated_repr(name)} is not a prompt; known: {', '.join(entry.name for entry in PROMPTS)}"
         )
     for argument in prompt.arguments:
-        if argument["required"] and not given.get(argument["name"], "").strip():
+        if argument["required"] and not arguments.get(argument["name"], "").strip():
             raise InvalidRequestError(f"arguments.{argument['name']}", "is required")
-    message = {"role": "user", "content": {"type": "text", "text": prompt.text(given)}}
+    message = {"role": "user", "content": {"type": "text", "text": prompt.text(arguments)}}
     return {"description": prompt.about, "messages": [message]}

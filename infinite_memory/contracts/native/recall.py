@@ -222,9 +222,9 @@ async def _widened(call: CommandContext, where: ScopedFilter) -> tuple[ScopedFil
     return everywhere, f"nothing in {' or '.join(where.scopes)}, so every scope was searched"
 
 
-async def _elsewhere(call: CommandContext, where: ScopedFilter, found: RecallResult) -> str:
+async def _elsewhere(call: CommandContext, where: ScopedFilter, result: RecallResult) -> str:
     """Return a note that other scopes were not searched, if the default ones had no sure match."""
-    is_sure = bool(found.matches) and found.matches[0].confidence >= SURE
+    is_sure = bool(result.matches) and result.matches[0].confidence >= SURE
     if is_sure or not where.lenient or where.scopes is None:
         return ""
     everywhere = await call.engine.memories.count(dataclasses.replace(where, scopes=None))

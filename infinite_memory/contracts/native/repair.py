@@ -49,17 +49,17 @@ async def repair_documents(call: CommandContext) -> Reply:
     return reply | ({"exported": list(done.exported)} if fields.flag("export") else {})
 
 
-def _serialize_repaired(one: Repaired) -> Json:
-    reply = serialize_set_aside(one.document) | {"outcome": one.outcome.value}
-    return reply | ({"memories": one.memories} if one.memories else {})
+def _serialize_repaired(repaired: Repaired) -> Json:
+    reply = serialize_set_aside(repaired.document) | {"outcome": repaired.outcome.value}
+    return reply | ({"memories": repaired.memories} if repaired.memories else {})
 
 
-def serialize_set_aside(one: SetAsideDocument) -> Json:
+def serialize_set_aside(document: SetAsideDocument) -> Json:
     """Serialize which document is set aside, and why: ids and fields, without its content."""
     return {
-        "collection": one.collection,
-        "id": one.id_text,
-        "faults": [{"field": fault.field, "expected": fault.expected} for fault in one.faults],
+        "collection": document.collection,
+        "id": document.id_text,
+        "faults": [{"field": fault.field, "expected": fault.expected} for fault in document.faults],
     }
 
 

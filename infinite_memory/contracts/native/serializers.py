@@ -124,14 +124,14 @@ def serialize_standing(standing: Standing, memory_id: str) -> Json:
     return reply
 
 
-def cut_text(text: str, most: int) -> str:
-    """Truncate *text* to at most *most* characters, between graphemes; a truncated text ends with an ellipsis."""
-    if len(text) <= most:
+def cut_text(text: str, max_chars: int) -> str:
+    """Truncate *text* to at most *max_chars* characters, between graphemes; a truncated text ends with an ellipsis."""
+    if len(text) <= max_chars:
         return text
-    end = max(0, most - 1)
+    end = max(0, max_chars - 1)
     while end > 0 and (unicodedata.category(text[end]).startswith("M") or _JOINERS & {text[end], text[end - 1]}):
         end -= 1
-    return text[:end].rstrip() + "…" if most > 0 else ""
+    return text[:end].rstrip() + "…" if max_chars > 0 else ""
 
 
 def serialize_names(scopes: Sequence[Scope]) -> list[str]:

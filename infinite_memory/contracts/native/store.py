@@ -260,10 +260,10 @@ class _Draft:
     scope_field: str
 
 
-def _as_asked(problem: InvalidRequestError, drafts: Sequence[_Draft]) -> InvalidRequestError:
+def _as_asked(exc: InvalidRequestError, drafts: Sequence[_Draft]) -> InvalidRequestError:
     """Return the error about a new scope's name with the request's field for that name; any other error unchanged."""
-    fields = [draft.scope_field for draft in drafts if draft.new.scope == problem.name]
-    return InvalidRequestError(fields[0], problem.problem, name=problem.name) if fields else problem
+    fields = [draft.scope_field for draft in drafts if draft.new.scope == exc.name]
+    return InvalidRequestError(fields[0], exc.problem, name=exc.name) if fields else exc
 
 
 def _drafts(call: CommandContext, entries: Sequence[Any]) -> list[_Draft | InfiniteMemoryError]:
@@ -304,11 +304,13 @@ def _draft(call: CommandContext, fields: Fields) -> _Draft:
     return _Draft(new, scope_field)
 
 
-def _one_of(top: Any, inner: Any, name: str, same: Any = lambda value: value) -> Any:
+def _one_of(top: Any, nested: Any, name: str, normalize: Any = lambda value: value) -> Any:
     """Return a field that may be at the top level or in metadata; two different values are an error."""
-    if top is not None and inner is not None and same(top) != same(inner):
-        raise InvalidRequestError(name, f"{_said(top)} here and {_said(inner)} in metadata.{name} differ; give it once")
-    return inner if top is None else top
+    if top is not None and nested is not None and normalize(top) != normalize(nested):
+        raise InvalidRequestError(
+            name, f"{_said(top)} here and {_said(nested)} in metadata.{name} differ; give it once"
+        )
+    return nested if top is None else top
 
 
 def _folded(tags: tuple[str, ...]) -> set[str]:
@@ -341,9 +343,9 @@ def _check_metadata(metadata: Mapping[str, Any], call: CommandContext, path: str
         raise LimitExceededError(path, depth, limits.metadata_depth, "levels")
 
 
-def _kept(kept: StoreResult) -> Json:
-    reply: Json = {"memory_id": kept.memory.memory_id, "scope": kept.scope.name, "outcome": "stored"}
-    return reply | serialize_pending(kept)
+def _kept(result: StoreResult) -> Json:
+    reply: Json = {"memory_id": result.memory.memory_id, "scope": result.scope.name, "outcome": "stored"}
+    return reply | serialize_pending(result)
 
 
 def serialize_pending(result: StoreResult) -> Json:
@@ -353,7 +355,7 @@ def serialize_pending(result: StoreResult) -> Json:
     return {"embedding": "pending", "note": f"stored; it is found by meaning once it is embedded ({result.pending})"}
 
 
-def _failed(problem: InfiniteMemoryError) -> Json:
+def _failed(exc: InfiniteMemoryError) -> Json:
     from infinite_memory.contracts.errors import failure
 
-    return {"status": "ERROR"} | failure(problem)
+    return {"status": "ERROR"} | failure(exc)

@@ -70,9 +70,11 @@ CREEP = 0.001  # added to a client's progress each second without an update
 OpenContract = Callable[[ClientSession, Agreement | None], NativeContract]
 
 
-def offered(which: str) -> list[Command[CommandContext]]:
+def offered(tool_set: str) -> list[Command[CommandContext]]:
     """Return the commands that are tools: ``core`` or ``all``."""
-    return [command for command in TABLE if command.name not in NO_TOOLS and (which == "all" or command.name in CORE)]
+    return [
+        command for command in TABLE if command.name not in NO_TOOLS and (tool_set == "all" or command.name in CORE)
+    ]
 
 
 def describe_tool(command: Command[CommandContext]) -> Json:
@@ -94,26 +96,26 @@ def describe_tool(command: Command[CommandContext]) -> Json:
 class Tools:
     """One client's tools. Calls may run concurrently."""
 
-    def __init__(self, open_contract: OpenContract, session: ClientSession, which: str) -> None:
-        self._open, self._session, self._which = open_contract, session, which
+    def __init__(self, open_contract: OpenContract, session: ClientSession, tool_set: str) -> None:
+        self._open, self._session, self._tool_set = open_contract, session, tool_set
         self._moving: asyncio.Future[Json] | None = None  # a running change of the active scope
         self._finishing: set[asyncio.Future[Json]] = set()
         self._proposed: dict[str, str] = {}  # marks of questions that the assistant should ask its user, by request
 
     def list_all(self) -> list[Json]:
         """Return the definition of every enabled tool."""
-        return [describe_tool(command) for command in offered(self._which)]
+        return [describe_tool(command) for command in offered(self._tool_set)]
 
     def _hint(self, name: str, commands: Collection[str]) -> str:
         """Return a hint about an unknown tool: where it is available, or a similar name."""
         if TABLE.find(name) is not None and name not in NO_TOOLS:
-            return f"; it is none of the {self._which} tools (setting mcp.tools)"
+            return f"; it is none of the {self._tool_set} tools (setting mcp.tools)"
         near = [candidate for candidate in TABLE.nearest(name) if candidate in commands]
         return f"; did you mean {' or '.join(near)}?" if near else ""
 
     async def call(self, name: str, arguments: Json, call: ToolCall) -> Json:
         """Run a tool and return its result."""
-        commands = {command.name: command for command in offered(self._which)}
+        commands = {command.name: command for command in offered(self._tool_set)}
         command = commands.get(name)
         if command is None:
             error = f"Unknown tool: {truncated_repr(name)}{self._hint(name, commands)}"
@@ -184,13 +186,13 @@ class Tools:
             self._session.active_scope = session.active_scope
         return reply
 
-    async def _finish(self, work: asyncio.Future[Json], command: Command[CommandContext]) -> Json:
+    async def _finish(self, future: asyncio.Future[Json], command: Command[CommandContext]) -> Json:
         """Wait for a call. Cancelling it stops the call, unless it writes: half a write helps nobody."""
         if command.read_only:
-            return await work
-        self._finishing.add(work)
-        work.add_done_callback(self._finishing.discard)
-        return await asyncio.shield(work)
+            return await future
+        self._finishing.add(future)
+        future.add_done_callback(self._finishing.discard)
+        return await asyncio.shield(future)
 
     async def _ask_first(
         self, command: Command[CommandContext], arguments: Json, call: ToolCall, *, confirmed: bool
@@ -270,18 +272,18 @@ class Told:
         return self._shown, self._total if has_total else None, f"{self._title}: {counted}{seconds} s"
 
 
-async def _with_progress(work: Awaitable[Json], told: Told, call: ToolCall) -> Json:
+async def _with_progress(awaitable: Awaitable[Json], progress: Told, call: ToolCall) -> Json:
     """Wait for long work, and report its progress once a second. If the call is cancelled, the work stops at a safe point."""
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(awaitable)
     seconds = 0
     try:
         while True:
-            await call.progress(*told.next(seconds))
+            await call.progress(*progress.next(seconds))
             done, _ = await asyncio.wait([task], timeout=PROGRESS_S if call.wants_progress else None)
             if done:
                 return task.result()
             seconds += 1
     except asyncio.CancelledError:
-        told.stop()
+        progress.stop()
         task.cancel()
         raise

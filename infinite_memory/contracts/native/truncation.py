@@ -19,8 +19,8 @@ _CUT = ("text", "excerpt", "content")
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
-def capped(reply: Json, most: int = ANSWER_BYTES) -> tuple[Json, str]:
-    """Truncate *reply* to *most* bytes of JSON: first long texts, then whole entries from the end; a note reports it.
+def capped(reply: Json, limit: int = ANSWER_BYTES) -> tuple[Json, str]:
+    """Truncate *reply* to *limit* bytes of JSON: first long texts, then whole entries from the end; a note reports it.
 
     A page whose entries are dropped loses its ``next_cursor``, which would skip them; `count_shown` tells how many to ask for instead.
 
@@ -28,17 +28,17 @@ def capped(reply: Json, most: int = ANSWER_BYTES) -> tuple[Json, str]:
         The reply, the same object if nothing was truncated; and its JSON.
     """
     text = _json(reply)
-    if len(text.encode()) <= most:
+    if len(text.encode()) <= limit:
         return reply, text
-    cut = _cut(reply, most)
+    cut = _cut(reply, limit)
     return cut, _json(cut)
 
 
-def count_shown(page: Json, most: int = ANSWER_BYTES) -> int | None:
+def count_shown(page: Json, limit: int = ANSWER_BYTES) -> int | None:
     """Return how many results of a page of a listing remain when it is truncated; None if all do, or it is not a page."""
     if "next_cursor" not in page:
         return None
-    cut, _ = capped(page, most)
+    cut, _ = capped(page, limit)
     return None if "next_cursor" in cut else len(cut["results"])
 
 
@@ -61,11 +61,11 @@ def _json(reply: Json) -> str:
     return _ENCODER.encode(reply)
 
 
-def _cut(reply: Json, most: int) -> Json:
-    low, high = MIN_CHARS, max(MIN_CHARS, _level(_lengths(reply), most))
+def _cut(reply: Json, limit: int) -> Json:
+    low, high = MIN_CHARS, max(MIN_CHARS, _level(_lengths(reply), limit))
     while low < high:  # binary search for the greatest length that fits
         middle = (low + high + 1) // 2
-        if measure_size(_cut_texts(reply, middle)) <= most - 300:  # room for the note
+        if measure_size(_cut_texts(reply, middle)) <= limit - 300:  # room for the note
             low = middle
         else:
             high = middle - 1
@@ -73,7 +73,7 @@ def _cut(reply: Json, most: int) -> Json:
     cut["truncated"] = True
     notes = [reply["truncated_note"]] if "truncated_note" in reply else []
     cut["truncated_note"] = "; ".join([*notes, CUT_TEXTS])
-    while measure_size(cut) > most and (name := _longest_list(cut)) is not None:
+    while measure_size(cut) > limit and (name := _longest_list(cut)) is not None:
         before = len(cut[name])
         cut[name] = cut[name][: before // 2]
         cut["truncated_note"] = f"the first {len(cut[name])} of {name} are shown; ask for fewer, or more narrowly"
@@ -92,9 +92,9 @@ def _lengths(value: Any) -> list[int]:
     return []
 
 
-def _level(lengths: list[int], most: int) -> int:
-    """Return the greatest length to which texts can be cut so that they have at most *most* characters in total."""
-    remaining = most
+def _level(lengths: list[int], limit: int) -> int:
+    """Return the greatest length to which texts can be cut so that they have at most *limit* characters in total."""
+    remaining = limit
     ordered = sorted(lengths)
     for index, length in enumerate(ordered):
         share = remaining // (len(ordered) - index)
@@ -104,15 +104,15 @@ def _level(lengths: list[int], most: int) -> int:
     return max(lengths, default=0)
 
 
-def _cut_texts(value: Any, most: int) -> Any:
+def _cut_texts(value: Any, limit: int) -> Any:
     if isinstance(value, list):
-        return [_cut_texts(item, most) for item in value]
+        return [_cut_texts(item, limit) for item in value]
     if not isinstance(value, dict):
         return value
-    cut = {name: _cut_texts(item, most) for name, item in value.items()}
+    cut = {name: _cut_texts(item, limit) for name, item in value.items()}
     for name in _CUT:
-        if isinstance(text := cut.get(name), str) and len(text) > most:
-            cut |= {name: text[:most] + "…", "truncated": True, f"{name}_chars": len(text)}
+        if isinstance(text := cut.get(name), str) and len(text) > limit:
+            cut |= {name: text[:limit] + "…", "truncated": True, f"{name}_chars": len(text)}
     return cut
 
 

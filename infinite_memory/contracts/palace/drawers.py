@@ -65,7 +65,7 @@ async def memory_remember(call: CommandContext) -> Reply:
 )  # fmt: skip
 async def memory_recall(call: CommandContext) -> Reply:
     """Recall memories using L0+L1+L2 progressive retrieval: at most top_k results, what answers the query first."""
-    return await _recall(call, deep=False)
+    return await _recall(call, is_deep=False)
 
 
 @TABLE.command(
@@ -74,16 +74,16 @@ async def memory_recall(call: CommandContext) -> Reply:
 )  # fmt: skip
 async def memory_recall_deep(call: CommandContext) -> Reply:
     """Deep recall using L3 full search: exhaustive, and nothing beside what answers the query."""
-    return await _recall(call, deep=True)
+    return await _recall(call, is_deep=True)
 
 
-async def _recall(call: CommandContext, *, deep: bool) -> Reply:
+async def _recall(call: CommandContext, *, is_deep: bool) -> Reply:
     query_text, top_k = call.fields.text("query"), call.fields.integer("top_k")
-    recalled = await call.engine.layers.search(query_text, call.palace, top_k, deep=deep)
+    recalled = await call.engine.layers.search(query_text, call.palace, top_k, deep=is_deep)
     answers = [_serialize_result(result) for result in recalled.results if result.layer != IMPORTANT]
     beside = (
         []
-        if deep
+        if is_deep
         else [
             *_serialize_identity(recalled),
             *(_serialize_result(result) for result in recalled.results if result.layer == IMPORTANT),
@@ -142,13 +142,13 @@ async def memory_forget(call: CommandContext) -> Reply:
     return {"status": "deleted", "drawer_id": to_uuid(memory_id), "palace": scope.name}
 
 
-def _serialize_identity(found: LayeredFound) -> list[Json]:
-    text = found.scope.description
+def _serialize_identity(layered: LayeredFound) -> list[Json]:
+    text = layered.scope.description
     if not text.strip():
         return []
     return [
         {
-            "drawer_id": to_uuid(found.scope.scope_id),
+            "drawer_id": to_uuid(layered.scope.scope_id),
             "content": text,
             "score": 1.0,
             "layer": IDENTITY,
@@ -158,25 +158,25 @@ def _serialize_identity(found: LayeredFound) -> list[Json]:
     ]
 
 
-def _serialize_result(one: Layered) -> Json:
+def _serialize_result(hit: Layered) -> Json:
     return {
-        "drawer_id": to_uuid(one.memory.memory_id),
-        "content": one.memory.text,
-        "score": one.score,
-        "layer": one.layer,
-        "tags": list(one.memory.tags),
-        "importance": one.importance,
-        "room": get_room(one.memory),
-        "created_at": format_instant(one.memory.created_at),
+        "drawer_id": to_uuid(hit.memory.memory_id),
+        "content": hit.memory.text,
+        "score": hit.score,
+        "layer": hit.layer,
+        "tags": list(hit.memory.tags),
+        "importance": hit.importance,
+        "room": get_room(hit.memory),
+        "created_at": format_instant(hit.memory.created_at),
     }
 
 
-def _serialize_drawer(one: Weighed) -> Json:
+def _serialize_drawer(weighed: Weighed) -> Json:
     return {
-        "drawer_id": to_uuid(one.memory.memory_id),
-        "content": one.memory.text,
-        "importance": one.importance,
-        "tags": list(one.memory.tags),
-        "created_at": format_instant(one.memory.created_at),
-        "room": get_room(one.memory),
+        "drawer_id": to_uuid(weighed.memory.memory_id),
+        "content": weighed.memory.text,
+        "importance": weighed.importance,
+        "tags": list(weighed.memory.tags),
+        "created_at": format_instant(weighed.memory.created_at),
+        "room": get_room(weighed.memory),
     }

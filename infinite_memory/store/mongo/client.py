@@ -171,14 +171,14 @@ class Connection:
         if self._is_ours and (problem := descriptors.too_few(scopes)) is not None:
             raise StoreError(f"no scope can be added: {problem}")
 
-    async def database(self, *, patient: bool = False) -> Database:
+    async def database(self, *, is_patient: bool = False) -> Database:
         """Return the database, connecting first if needed.
 
         Args:
-            patient: Whether to wait as long as a managed server takes to start.
+            is_patient: Whether to wait as long as a managed server takes to start.
         """
         if self._doubtful or self._client is None or self._process() != self._pid:
-            uri = await self._ask_uri(patient=patient)
+            uri = await self._ask_uri(is_patient=is_patient)
             if self._client is None or self._is_stale or (uri, self._process()) != (self._uri, self._pid):
                 with translated(self.hint):
                     client = make_client(self._driver, uri, self._options(uri))
@@ -203,13 +203,13 @@ class Connection:
             await close_client(self._retired.pop())
         self._doubtful = True
 
-    async def _ask_uri(self, *, patient: bool) -> str:
+    async def _ask_uri(self, *, is_patient: bool) -> str:
         if isinstance(self._source, str):
             return self._source
         if self._asking is None or self._asking.done():
             self._asking = asyncio.ensure_future(self._source())
         try:
-            async with asyncio.timeout(None if patient else self.timeout_s):
+            async with asyncio.timeout(None if is_patient else self.timeout_s):
                 return await asyncio.shield(self._asking)
         except TimeoutError as exc:
             raise StoreUnavailableError(f"MongoDB is still starting; {self.hint}") from exc

@@ -107,7 +107,7 @@ class MongoStore(Store):
     # connecting
 
     async def connect(self) -> None:
-        await self._connection.database(patient=True)
+        await self._connection.database(is_patient=True)
         async with self._connection.operation(factor=10) as database:
             self._deployment = get_deployment(await database.client.admin.command("hello"))
             self._scopes.polled = self._facts.polled = self._writer.polled = self._is_polled

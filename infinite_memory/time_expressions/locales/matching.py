@@ -64,7 +64,7 @@ class Matcher:
                 if spelled is None:
                     return None
                 number, position = spelled
-            elif not _matches(word.folded, expected, first=step == 0, last=step == len(entry.words) - 1):
+            elif not _matches(word.folded, expected, is_first=step == 0, is_last=step == len(entry.words) - 1):
                 return None
             else:
                 position += 1
@@ -120,13 +120,13 @@ def forms_of(word: str) -> list[str]:
     return forms
 
 
-def _matches(word: str, expected: str, *, first: bool, last: bool) -> bool:
+def _matches(word: str, expected: str, *, is_first: bool, is_last: bool) -> bool:
     if word == expected:
         return True
-    if not (first or last) or not word:
+    if not (is_first or is_last) or not word:
         return False
     is_korean = "\uac00" <= word[0] <= "\ud7a3"
-    return expected in forms_of(word)[1:] and (last if is_korean else first)
+    return expected in forms_of(word)[1:] and (is_last if is_korean else is_first)
 
 
 def _cut(words: list[Word], locale: Locale) -> list[Word]:

@@ -120,20 +120,20 @@ class LocaleReader(CountReader):
         words = (*first.words, *(word.folded for word in gap), *last.words)
         return last._replace(span=Span(start.start, end.end), start=first.start, words=words, before="", is_name=False)
 
-    def _hit(self, read: _Read, index: int) -> Hit:
-        inside = self.words[index : read.after]
+    def _hit(self, match: _Read, index: int) -> Hit:
+        inside = self.words[index : match.after]
         counted = sum(word.is_letters or word.value is not None for word in inside)
         return Hit(
-            read.span,
+            match.span,
             inside[0].start,
             inside[-1].end,
             tuple(word.folded for word in inside),
             " ".join(word.folded for word in self.words[max(0, index - 2) : index] if word.is_letters),
-            " ".join(word.folded for word in self.words[read.after : read.after + 2] if word.is_letters),
+            " ".join(word.folded for word in self.words[match.after : match.after + 2] if word.is_letters),
             counted == self.size,
-            read.is_name,
-            read.is_weekday,
-            is_inside=self._is_inside(index, read.after),
+            match.is_name,
+            match.is_weekday,
+            is_inside=self._is_inside(index, match.after),
         )
 
     def _is_inside(self, index: int, after: int) -> bool:
@@ -182,14 +182,14 @@ class LocaleReader(CountReader):
                 return _Read(result, after)
         return None
 
-    def _with_clock(self, read: _Read, index: int) -> tuple[_Read, int]:
+    def _with_clock(self, match: _Read, index: int) -> tuple[_Read, int]:
         """Narrow a day by the time after it, like "15:30" or, after a word, "14.30"; return its start position too."""
-        start = read.span.start
-        if read.is_name and not read.is_weekday:
-            return read, index
-        if start is None or start.tzinfo is not None or read.span.grain is not Unit.DAY:
-            return read, index
-        position = read.after
+        start = match.span.start
+        if match.is_name and not match.is_weekday:
+            return match, index
+        if start is None or start.tzinfo is not None or match.span.grain is not Unit.DAY:
+            return match, index
+        position = match.after
         for gap in range(_MAX_CLOCK_GAP + 1):
             if clock := self._clock(position, spoken=gap > 0):
                 begin = start + dt.timedelta(hours=clock[0], minutes=clock[1])
@@ -198,7 +198,7 @@ class LocaleReader(CountReader):
             if word is None or not self._leads_to_clock(word):
                 break
             position += 1
-        return read, index
+        return match, index
 
     def _leads_to_clock(self, word: Word) -> bool:
         """True if *word* may be between a day and its time; "before" and "after" make it a range."""

@@ -128,11 +128,11 @@ def _moment(text: str, now: dt.datetime, code: str) -> dt.datetime | None:
     return moment.replace(tzinfo=None) if moment is not None else None
 
 
-def _range(moment: dt.datetime, said: _Said, now: dt.datetime, instant: dt.datetime) -> Span:
+def _range(moment: dt.datetime, phrase: _Said, now: dt.datetime, instant: dt.datetime) -> Span:
     """Return the calendar unit that contains *moment*; for hours and minutes the moment with one of them on either side."""
-    if said.clock:
+    if phrase.clock:
         return Span(moment, moment + dt.timedelta(minutes=1), Unit.MINUTE)
-    if said.unit >= Unit.DAY:
-        return unit_span(moment, said.unit)
-    middle, width = instant - (now - moment), 2 * half_width(1, said.unit)
-    return Span(middle - width, middle + width, said.unit)
+    if phrase.unit >= Unit.DAY:
+        return unit_span(moment, phrase.unit)
+    middle, width = instant - (now - moment), 2 * half_width(1, phrase.unit)
+    return Span(middle - width, middle + width, phrase.unit)

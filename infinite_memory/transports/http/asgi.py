@@ -37,8 +37,8 @@ class SlowBodyError(Exception):
     """The body arrives too slowly."""
 
 
-async def read_body(receive: Receive, most: int, take_place: Callable[[], Awaitable[None]]) -> bytes | None:
-    """Read a request's body; None if it is larger than *most* bytes.
+async def read_body(receive: Receive, max_bytes: int, take_place: Callable[[], Awaitable[None]]) -> bytes | None:
+    """Read a request's body; None if it is larger than *max_bytes* bytes.
 
     Args:
         take_place: Waits for a slot; called once, if the body exceeds `LARGE_BODY`; an exception from it stops the reading. The
@@ -59,7 +59,7 @@ async def read_body(receive: Receive, most: int, take_place: Callable[[], Awaita
                 if message["type"] != "http.request":
                     raise ClientGoneError
                 body += message.get("body", b"")
-                if len(body) > most:
+                if len(body) > max_bytes:
                     return None
                 if not message.get("more_body", False):
                     return bytes(body)

@@ -270,12 +270,12 @@ class _StreamSink:
         ):
             self._unanswered[request] = item.metadata.on_request_unanswered
 
-    async def send(self, message: Json, related: Id | None) -> None:
+    async def send(self, message: Json, related_id: Id | None) -> None:
         if "method" not in message:
             self._unanswered.pop(message["id"], None)
-        elif "id" in message and related is not None and (tell := self._asking.pop(related, None)):
+        elif "id" in message and related_id is not None and (tell := self._asking.pop(related_id, None)):
             await tell()
-        metadata = ServerMessageMetadata(related_request_id=related) if related is not None else None
+        metadata = ServerMessageMetadata(related_request_id=related_id) if related_id is not None else None
         try:
             await self.writing.send(SessionMessage(jsonrpc_message_adapter.validate_python(message), metadata))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -372,7 +372,7 @@ class _ContextSink:
     def __init__(self, context: ServerRequestContext[Any, Any]) -> None:
         self._context = context
 
-    async def send(self, message: Json, related: Id | None) -> None:
+    async def send(self, message: Json, related_id: Id | None) -> None:
         if "method" in message and "id" not in message:
             typed = server_notification_adapter.validate_python({"params": None} | message)
             await self._context.session.send_notification(typed, related_request_id=self._context.request_id)
@@ -381,5 +381,7 @@ class _ContextSink:
         pass
 
 
-def _refusal(status: int, said: str) -> Response:
-    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": said}}, status_code=status)
+def _refusal(status: int, reason: str) -> Response:
+    return JSONResponse(
+        {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": reason}}, status_code=status
+    )

@@ -229,11 +229,11 @@ class _Hashes:
         self._read_at = float("-inf")
         self._next: asyncio.Task[None] | None = None
 
-    async def has(self, token_id: str, hashed: str) -> bool:
+    async def has(self, token_id: str, secret_hash: str) -> bool:
         """True if a token of that id and hash exists; if it is not cached, read the table first."""
-        if not self._is(token_id, hashed):
+        if not self._is(token_id, secret_hash):
             await self._refresh()
-        return self._is(token_id, hashed)
+        return self._is(token_id, secret_hash)
 
     async def find(self, token_id: str) -> str | None:
         """Return the hash of a token, at most `REFRESH_S` old; None if there is no such id."""
@@ -244,8 +244,8 @@ class _Hashes:
     def forget(self) -> None:
         self._by_id, self._read_at = {}, float("-inf")
 
-    def _is(self, token_id: str, hashed: str) -> bool:
-        return hmac.compare_digest(self._by_id.get(token_id, ""), hashed)
+    def _is(self, token_id: str, secret_hash: str) -> bool:
+        return hmac.compare_digest(self._by_id.get(token_id, ""), secret_hash)
 
     async def _refresh(self) -> None:
         """Wait for a read of the table that began after this call; concurrent callers share one."""

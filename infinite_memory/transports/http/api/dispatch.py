@@ -37,12 +37,12 @@ class Answer:
 
 
 async def answer(
-    backend: Backend, route: Route, grant: TokenPermissions, read: Callable[[], Awaitable[Json]]
+    backend: Backend, route: Route, grant: TokenPermissions, read_body: Callable[[], Awaitable[Json]]
 ) -> Answer:
-    """Answer one request; never raises. *read* returns its fields, and is called once the token is authorized for the route."""
+    """Answer one request; never raises. *read_body* returns its fields, and is called once the token is authorized for the route."""
     try:
         check_may(grant, route)
-        fields, warnings = known_fields(route, await read())
+        fields, warnings = known_fields(route, await read_body())
         request = await backend.open(grant, fields)
         with running(route.name):
             status, body = await _run(route, request)

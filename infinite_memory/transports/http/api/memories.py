@@ -195,12 +195,12 @@ def _id(request: ApiRequest) -> str:
     return plain_id(request.fields["memory_id"])
 
 
-def _renamed(problem: InvalidRequestError, *prefixes: str) -> InvalidRequestError:
+def _renamed(exc: InvalidRequestError, *prefixes: str) -> InvalidRequestError:
     """Rename the field as in the query string; the two ends of a range are separate fields there."""
-    if problem.field == "filter.time_range":
-        return InvalidRequestError("from", str(problem).removeprefix("filter.time_range: from "))
+    if exc.field == "filter.time_range":
+        return InvalidRequestError("from", str(exc).removeprefix("filter.time_range: from "))
     for prefix in prefixes:
-        if problem.field.startswith(prefix):
-            message = str(problem).removeprefix(f"{problem.field}: ")
-            return InvalidRequestError(problem.field.removeprefix(prefix), message)
-    return problem
+        if exc.field.startswith(prefix):
+            message = str(exc).removeprefix(f"{exc.field}: ")
+            return InvalidRequestError(exc.field.removeprefix(prefix), message)
+    return exc

@@ -60,10 +60,10 @@ def operation(route: Route) -> Json:
     return document
 
 
-def responses(good: dict[int, str]) -> dict[int | str, dict[str, Any]]:
+def responses(successes: dict[int, str]) -> dict[int | str, dict[str, Any]]:
     """Return the responses of a route: the successful ones by their schemas' names, and every error."""
     documented: dict[int | str, dict[str, Any]] = {
-        status: {"description": "Done", "content": _json(name)} for status, name in good.items()
+        status: {"description": "Done", "content": _json(name)} for status, name in successes.items()
     }
     for status, about in ERRORS.items():
         if status not in documented:

@@ -113,10 +113,10 @@ def _names_scope(filter_: Any) -> bool:
     return isinstance(filter_, dict) and filter_.get("scope") is not None
 
 
-def _as_sent(exc: InvalidRequestError, sent: Json) -> InvalidRequestError:
+def _as_sent(exc: InvalidRequestError, fields: Json) -> InvalidRequestError:
     """Rename a field as in the request."""
     for name, sent_as in (("top_k", "limit"), ("filter.time_query", "time_query"), ("filter.time_range", "range")):
-        if exc.field.startswith(name) and sent_as in sent:
+        if exc.field.startswith(name) and sent_as in fields:
             message = str(exc).removeprefix(f"{exc.field}: ")
             return InvalidRequestError(exc.field.replace(name, sent_as, 1), message)
     return exc

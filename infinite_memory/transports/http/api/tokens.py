@@ -74,14 +74,14 @@ class TokenPermissions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NamesField(Field):
-    """A list of names; each is validated by *one*."""
+    """A list of names; each is validated by *item*."""
 
-    one: NameField
+    item: NameField
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> tuple[str, ...]:
         if not isinstance(value, list):
             raise InvalidRequestError.invalid_value(path, value, "a list of names")
-        return tuple(dict.fromkeys(self.one.parse(name, path, checking) for name in value))
+        return tuple(dict.fromkeys(self.item.parse(name, path, checking) for name in value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,32 +110,32 @@ class ExpiryField(InstantField):
 _TOKEN_ID = TextField(name="token_id", about="Id of the token, or the token itself", required=True, limit="query_chars")
 
 
-async def manage(engine: Engine, what: str, given: Mapping[str, Any], checking: ValidationContext) -> Json:
+async def manage(engine: Engine, action: str, request: Mapping[str, Any], checking: ValidationContext) -> Json:
     """Create, list, replace or revoke tokens, as the command line requests.
 
     Raises:
-        InvalidRequestError: a field of the new token is invalid, or *what* is not one of the four.
+        InvalidRequestError: a field of the new token is invalid, or *action* is not one of the four.
         NotFoundError: there is no token of that id.
     """
     checking = checking.with_strict(True)  # a misspelt `scopes` would create a token with full access
     tokens, scopes = engine.tokens, engine.scopes
-    if what == "create":
-        token, record = await _make_token(engine, given, checking)
+    if action == "create":
+        token, record = await _make_token(engine, request, checking)
         await tokens.put(record)
         return {"token": token} | serialize_token(record, scopes)
-    if what in ("revoke", "rotate"):
-        name = parse_fields((_TOKEN_ID,), given, "", checking).text("token_id")
+    if action in ("revoke", "rotate"):
+        name = parse_fields((_TOKEN_ID,), request, "", checking).text("token_id")
         name = parse_token_id(name) or name
-        if what == "rotate":
+        if action == "rotate":
             token = _write_token(name)
             if (renewed := await tokens.replace_secret(name, hash_token(token))) is not None:
                 return {"token": token, "outcome": "rotated"} | serialize_token(renewed, scopes)
         elif await tokens.remove(name):
             return {"token_id": name, "outcome": "revoked"}
         raise NotFoundError(f"there is no token {truncated_repr(name)}; `infinite-memory tokens list` shows them")
-    if what != "list":
-        raise InvalidRequestError.invalid_value("what", what, "one of create, list, revoke, rotate")
-    parse_fields((), given, "", checking)
+    if action != "list":
+        raise InvalidRequestError.invalid_value("what", action, "one of create, list, revoke, rotate")
+    parse_fields((), request, "", checking)
     await scopes.refresh()
     now = engine.now()
     return {
@@ -146,20 +146,22 @@ async def manage(engine: Engine, what: str, given: Mapping[str, Any], checking: 
     }
 
 
-async def _make_token(engine: Engine, given: Mapping[str, Any], checking: ValidationContext) -> tuple[str, TokenRecord]:
+async def _make_token(
+    engine: Engine, request: Mapping[str, Any], checking: ValidationContext
+) -> tuple[str, TokenRecord]:
     now = engine.now()
     users = NameField(name="user", about="User", max_chars=ID_CHARS)
     scopes = NameField(name="scope", about="Scope")
     fields = parse_fields(
         (
             NameField(name="name", about="What it is for", default="token", max_chars=100),
-            _NamesField(name="users", about="Users it is bound to", one=users),
-            _NamesField(name="scopes", about="Scopes it is bound to", one=scopes),
+            _NamesField(name="users", about="Users it is bound to", item=users),
+            _NamesField(name="scopes", about="Scopes it is bound to", item=scopes),
             FlagField(name="read_only", about="Whether it only reads", default=False),
             FlagField(name="metrics_only", about="Whether it reads the metrics and nothing else", default=False),
             ExpiryField(name="expires", about="When it stops to work", now=now),
         ),
-        given, "", checking,
+        request, "", checking,
     )  # fmt: skip
     for name in fields["scopes"] or ():
         check_name(name)
@@ -173,7 +175,7 @@ async def _make_token(engine: Engine, given: Mapping[str, Any], checking: Valida
         raise InvalidRequestError("metrics_only", "a token for the metrics is bound to no users or scopes; make two")
     expires_at = fields.find_instant("expires")
     if expires_at is not None and expires_at <= now:
-        raise InvalidRequestError.invalid_value("expires", given["expires"], "in the future")
+        raise InvalidRequestError.invalid_value("expires", request["expires"], "in the future")
     return make_token(
         fields.text("name"),
         now,

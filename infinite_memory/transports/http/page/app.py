@@ -216,7 +216,7 @@ class PageApp:
 
     # logging in
 
-    async def _login(self, scope: Scope, receive: Receive, headers: dict[str, str], own: str) -> Response:
+    async def _login(self, scope: Scope, receive: Receive, headers: dict[str, str], origin: str) -> Response:
         following = _local(_parse(scope["query_string"]).get("next", HOME))
         if scope["method"] != "POST":
             return self._login_page(following)
@@ -230,9 +230,9 @@ class PageApp:
             return self._login_page(following, says, 422)
         mark_admitted(scope, grant.token_id)
         self.sessions.close(self._cookie(headers))
-        return self._logged_in(token, RedirectResponse(following, 303), own)
+        return self._logged_in(token, RedirectResponse(following, 303), origin)
 
-    async def _log_in_by_code(self, form: dict[str, str], own: str) -> Response:
+    async def _log_in_by_code(self, form: dict[str, str], origin: str) -> Response:
         """Log in with the form in the file written by `infinite-memory open`.
 
         The answer is a page that navigates to the first view, not a redirect: a request that starts from a file carries no strict cookie.
@@ -241,16 +241,16 @@ class PageApp:
         if token is None:
             says = "the code was used or is too old; say `infinite-memory open` again"
             return self._login_page(HOME, says, 422)
-        return self._logged_in(token, HTMLResponse(self.templates.render("opening.html", path=LOGIN)), own)
+        return self._logged_in(token, HTMLResponse(self.templates.render("opening.html", path=LOGIN)), origin)
 
-    def _logged_in(self, token: str, response: Response, own: str) -> Response:
+    def _logged_in(self, token: str, response: Response, origin: str) -> Response:
         key, _ = self.sessions.open(token)
-        is_secure = own.startswith("https:")
+        is_secure = origin.startswith("https:")
         response.set_cookie(self.cookie_name, key, path="/", secure=is_secure, httponly=True, samesite="strict")
         return response
 
-    def _login_page(self, following: str, says: str | None = None, status: int = 200) -> Response:
-        text = self.templates.render("login.html", path=LOGIN, following=following, says=says)
+    def _login_page(self, following: str, message: str | None = None, status: int = 200) -> Response:
+        text = self.templates.render("login.html", path=LOGIN, following=following, says=message)
         return HTMLResponse(text, status)
 
     def _ask_for_login(self, scope: Scope, headers: dict[str, str]) -> Response:
@@ -291,8 +291,8 @@ def _find_route(method: str, path: str) -> tuple[PageRoute, dict[str, str]]:
     raise NotFoundError("there is no such page")
 
 
-def _check_origin(method: str, path: str, headers: dict[str, str], own: str) -> None:
-    """Reject requests from other web pages; *own* is the page's origin as browsers see it.
+def _check_origin(method: str, path: str, headers: dict[str, str], origin: str) -> None:
+    """Reject requests from other web pages; *origin* is the page's origin as browsers see it.
 
     Raises:
         ForbiddenError: it comes from another origin, or changes something and has no origin.
@@ -304,7 +304,7 @@ def _check_origin(method: str, path: str, headers: dict[str, str], own: str) -> 
         if site in ("cross-site", "same-site") and headers.get("sec-fetch-mode") != "navigate":
             raise ForbiddenError("this is read by its own page alone")
         return
-    if headers.get("origin") != own or site not in (None, "same-origin"):
+    if headers.get("origin") != origin or site not in (None, "same-origin"):
         raise ForbiddenError(
             "this is asked for by its own page alone; behind a proxy that needs http.origins and http.trusted_proxies "
             "(docs/guides/teams.md, From another machine)"
@@ -316,7 +316,7 @@ def _check_csrf(session: Session, token: str) -> None:
         raise ForbiddenError("the form is of another login; reload the page")
 
 
-def _check_may(grant: TokenPermissions, whose: Whose, *, writes: bool) -> None:
+def _check_may(grant: TokenPermissions, audience: Whose, *, writes: bool) -> None:
     """Reject a token that may not access a view.
 
     Raises:
@@ -324,7 +324,7 @@ def _check_may(grant: TokenPermissions, whose: Whose, *, writes: bool) -> None:
     """
     if grant.read_only and writes:
         raise ForbiddenError("this token only reads")
-    if whose is Whose.FULL and not grant.sees_all:
+    if audience is Whose.FULL and not grant.sees_all:
         raise ForbiddenError("this view is for tokens that are bound to no users or scopes")
 
 

@@ -78,9 +78,9 @@ class Queries:
         """True if visibility is restricted."""
         return self._request.is_narrow
 
-    def counts(self, *, asked: bool) -> bool:
-        """True if results count as used: the user *asked* for them and may change something."""
-        return asked and not self._request.grant.read_only
+    def counts(self, *, is_asked: bool) -> bool:
+        """True if results count as used: the user *is_asked* for them and may change something."""
+        return is_asked and not self._request.grant.read_only
 
     async def run(
         self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress, *, counts_use: bool = False,
@@ -100,7 +100,7 @@ class Queries:
             InfiniteMemoryError: it failed, or needs full visibility.
         """
         request = self._request
-        request.session.counts_use = self.counts(asked=counts_use)
+        request.session.counts_use = self.counts(is_asked=counts_use)
         request.session.expected_revision = expected_revision
         request.session.uploads = uploads
         request.session.most_texts = most_texts
@@ -222,7 +222,7 @@ class Queries:
         results = [serialize_memory(engine, memory) for memory in page.memories]
         return {"results": results, "total": page.total, "next_cursor": page.next_cursor}
 
-    async def manage_tokens(self, what: str, fields: Mapping[str, Any]) -> Json:
+    async def manage_tokens(self, action: str, fields: Mapping[str, Any]) -> Json:
         """Create, list, replace or revoke tokens.
 
         Raises:
@@ -230,7 +230,7 @@ class Queries:
         """
         if self.is_narrow:
             raise ForbiddenError("a token that is bound to users or scopes manages no tokens")
-        return await tokens.manage(await self.engine(), what, fields, self._request.checking)
+        return await tokens.manage(await self.engine(), action, fields, self._request.checking)
 
     async def check_health(self) -> dict[str, str]:
         """Return the status of each component, "ok" if it works; reads no documents, which takes long in a large memory.
@@ -279,8 +279,8 @@ class Queries:
         listed = (await self.run("list_memory_scopes", {}))["scopes"]
         return sorted((str(row["scope_name"]) for row in listed), key=str.casefold)
 
-    async def forget_tagged(self, tag: str, scope: str | None, most: int) -> ForgetResult:
-        """Soft-delete all memories with a tag, in one scope or everywhere; if there are more than *most*, do nothing.
+    async def forget_tagged(self, tag: str, scope: str | None, limit: int) -> ForgetResult:
+        """Soft-delete all memories with a tag, in one scope or everywhere; if there are more than *limit*, do nothing.
 
         Raises:
             InvalidRequestError: there are more than were shown.
@@ -288,7 +288,7 @@ class Queries:
         engine = await self.engine()
         with _describing_changes():
             target = ForgetTarget(tag=tag, scope=scope)
-            return await engine.forget.matching(target, ForgetMode.SOFT, agreement=Agreement(most=most))
+            return await engine.forget.matching(target, ForgetMode.SOFT, agreement=Agreement(most=limit))
 
     async def bring_back(self, hidden_at: dt.datetime) -> tuple[int, list[str]]:
         """Restore all memories that were soft-forgotten at an instant, in any scope.

@@ -96,9 +96,9 @@ def format_frame(frame: Mapping[str, str | None]) -> str:
     )
 
 
-def leave_out_midnight(written: str) -> str:
+def leave_out_midnight(text: str) -> str:
     """Return a displayed instant without a midnight after its day: that of a memory of which only the day is known."""
-    return re.sub(r",? 00:00$", "", written)
+    return re.sub(r",? 00:00$", "", text)
 
 
 def format_size(size: float) -> str:

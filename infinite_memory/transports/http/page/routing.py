@@ -122,13 +122,13 @@ ROUTES: list[PageRoute] = []
 
 
 def page(
-    method: str, path: str, *, whose: Whose = Whose.FULL, writes: bool | None = None, again: View | None = None
+    method: str, path: str, *, audience: Whose = Whose.FULL, writes: bool | None = None, retry_view: View | None = None
 ) -> Callable[[View], View]:
     """Register a view in the table; only GET writes nothing, unless *writes* says otherwise."""
 
     def enter(run: View) -> View:
         is_writing = method != "GET" if writes is None else writes
-        ROUTES.append(PageRoute(method, path, run, whose, is_writing, again, compile_path(path)[0]))
+        ROUTES.append(PageRoute(method, path, run, audience, is_writing, retry_view, compile_path(path)[0]))
         return run
 
     return enter

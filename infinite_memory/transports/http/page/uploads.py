@@ -81,11 +81,11 @@ def remove_old(uploads: Path) -> None:
                 _remove_place(directory, files)
 
 
-def _remove_place(place: Path, files: list[Path]) -> None:
+def _remove_place(directory: Path, files: list[Path]) -> None:
     with contextlib.suppress(OSError):
         for file in files:
             file.unlink()
-        place.rmdir()
+        directory.rmdir()
 
 
 def _is_place(path: Path) -> bool:

@@ -111,4 +111,4 @@ def test_what_is_found_for_who_only_reads_counts_as_no_use(read_only: bool) -> N
 
     request = asyncio.run(opened())
     assert request.session.counts_use is not read_only
-    assert (Queries(request).counts(asked=True), Queries(request).counts(asked=False)) == (not read_only, False)
+    assert (Queries(request).counts(is_asked=True), Queries(request).counts(is_asked=False)) == (not read_only, False)

@@ -9,7 +9,7 @@ from infinite_memory.transports.http.api.routes import Whose
 from infinite_memory.transports.http.page.routing import HOME, Visit, page
 
 
-@page("POST", "/page/user", whose=Whose.ANY, writes=False)
+@page("POST", "/page/user", audience=Whose.ANY, writes=False)
 async def choose_user(visit: Visit) -> Response:
     """Show the memories of another user from now on.
 

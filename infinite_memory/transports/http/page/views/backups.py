@@ -82,7 +82,7 @@ async def show_restore(visit: Visit) -> Response:
 page("GET", "/page/backups/restore", writes=True)(show_restore)
 
 
-@page("POST", "/page/backups/restore", again=show_restore)
+@page("POST", "/page/backups/restore", retry_view=show_restore)
 async def restore(visit: Visit) -> Response:
     """Restore a backup.
 

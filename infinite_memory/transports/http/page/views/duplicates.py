@@ -51,7 +51,7 @@ def _address(offset: int) -> str:
     return f"{LIST}?offset={offset}" if offset > 0 else LIST
 
 
-@page("POST", "/page/duplicates/look", writes=False, again=show_duplicates)
+@page("POST", "/page/duplicates/look", writes=False, retry_view=show_duplicates)
 async def look(visit: Visit) -> Response:
     """Look for duplicates, which reads every memory: of a large memory that is long work."""
     kind = visit.text("kind") if visit.text("kind") in KINDS else "deduplicate"
@@ -68,7 +68,7 @@ async def look(visit: Visit) -> Response:
     return visit.go(LIST if under_way.says is not None else shown)
 
 
-@page("POST", LIST, again=show_duplicates)
+@page("POST", LIST, retry_view=show_duplicates)
 async def keep_one(visit: Visit) -> Response:
     """Keep one memory of a group and forget the others softly; with *merge* the tags of all are first put on the one that stays.
 
@@ -94,12 +94,12 @@ async def keep_one(visit: Visit) -> Response:
     return visit.go(_address(_get_offset(visit, sys.maxsize)), f"One is kept, {len(others)} forgotten.")
 
 
-def _remove_from_groups(session: Session, gone: set[str]) -> None:
+def _remove_from_groups(session: Session, removed: set[str]) -> None:
     """Remove memories from the groups that are shown, and groups with one memory left."""
     if session.duplicates is not None:
         kind, groups = session.duplicates
         rest = (
-            [memory_id for memory_id in group if memory_id not in gone] if not gone.isdisjoint(group) else group
+            [memory_id for memory_id in group if memory_id not in removed] if not removed.isdisjoint(group) else group
             for group in groups
         )
         session.duplicates = kind, [group for group in rest if len(group) > 1]

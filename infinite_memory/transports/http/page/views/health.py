@@ -70,12 +70,12 @@ async def reindex(visit: Visit) -> Response:
     return visit.go(work.begin(visit.session, visit.app.finishing, "Rebuilding the index", LIST, run))
 
 
-def _check(name: str, fault: str | None, good: str) -> Json:
+def _check(name: str, problem: str | None, when_good: str) -> Json:
     return {
         "name": TITLES.get(name, name),
-        "ok": fault is None,
-        "says": fault or good,
-        "remedy": REMEDIES.get(name) if fault else None,
+        "ok": problem is None,
+        "says": problem or when_good,
+        "remedy": REMEDIES.get(name) if problem else None,
     }
 
 

@@ -40,7 +40,7 @@ async def show_import(visit: Visit) -> Response:
 page("GET", ADDRESS, writes=True)(show_import)
 
 
-@page("POST", ADDRESS, again=show_import)
+@page("POST", ADDRESS, retry_view=show_import)
 async def import_file(visit: Visit) -> Response:
     """Import the file that was sent; it is removed once it is in."""
     request, path = _request(visit), _path(visit)
@@ -57,7 +57,7 @@ async def import_file(visit: Visit) -> Response:
     return visit.go(work.begin(visit.session, visit.app.finishing, f"Importing {path.name}", ADDRESS, run))
 
 
-@page("POST", "/page/import/discard", again=show_import)
+@page("POST", "/page/import/discard", retry_view=show_import)
 async def discard(visit: Visit) -> Response:
     """Remove a file that was sent and is not to be imported."""
     await asyncio.to_thread(remove_upload, _path(visit))

@@ -27,12 +27,12 @@ BESIDE_CHANGES = frozenset(
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 
 
-def address(memory_id: str, beside: str = "") -> str:
+def address(memory_id: str, label: str = "") -> str:
     """Return the URL of a memory's view, or of a page below it."""
-    return f"/page/memories/{urllib.parse.quote(memory_id, safe='')}{beside}"
+    return f"/page/memories/{urllib.parse.quote(memory_id, safe='')}{label}"
 
 
-@page("GET", "/page/memories/{memory_id}", whose=Whose.ANY)
+@page("GET", "/page/memories/{memory_id}", audience=Whose.ANY)
 async def show_memory(visit: Visit) -> Response:
     """Show a memory with its history and what is around it."""
     reply = await read_memory(visit)
@@ -67,10 +67,10 @@ async def show_edit(visit: Visit) -> Response:
     return visit.render("edit.html", memory=memory, values=values | visit.form)
 
 
-page("GET", "/page/memories/{memory_id}/edit", whose=Whose.ANY, writes=True)(show_edit)
+page("GET", "/page/memories/{memory_id}/edit", audience=Whose.ANY, writes=True)(show_edit)
 
 
-@page("POST", "/page/memories/{memory_id}/edit", whose=Whose.ANY, again=show_edit)
+@page("POST", "/page/memories/{memory_id}/edit", audience=Whose.ANY, retry_view=show_edit)
 async def edit(visit: Visit) -> Response:
     """Change a memory, as far as the form differs from it; where somebody else changed it meanwhile nothing is overwritten.
 
@@ -100,7 +100,7 @@ async def edit(visit: Visit) -> Response:
     return visit.go(address(memory["memory_id"]), "Nothing was changed.")
 
 
-@page("POST", "/page/memories/{memory_id}/version", whose=Whose.ANY)
+@page("POST", "/page/memories/{memory_id}/version", audience=Whose.ANY)
 async def bring_back_version(visit: Visit) -> Response:
     """Make a memory say again what an earlier version said; that is a change like any other, and can be undone as well.
 
@@ -185,10 +185,10 @@ async def show_move(visit: Visit) -> Response:
     return visit.render("move.html", memory=memory, scopes=scopes)
 
 
-page("GET", "/page/memories/{memory_id}/move", whose=Whose.ANY, writes=True)(show_move)
+page("GET", "/page/memories/{memory_id}/move", audience=Whose.ANY, writes=True)(show_move)
 
 
-@page("POST", "/page/memories/{memory_id}/move", whose=Whose.ANY, again=show_move)
+@page("POST", "/page/memories/{memory_id}/move", audience=Whose.ANY, retry_view=show_move)
 async def move(visit: Visit) -> Response:
     """Move a memory to another scope; that can be undone.
 

@@ -33,10 +33,10 @@ async def show_scopes(visit: Visit) -> Response:
     )
 
 
-page("GET", LIST, whose=Whose.ANY)(show_scopes)
+page("GET", LIST, audience=Whose.ANY)(show_scopes)
 
 
-@page("POST", LIST, again=show_scopes)
+@page("POST", LIST, retry_view=show_scopes)
 async def create(visit: Visit) -> Response:
     """Make a scope."""
     fields = {"scope_name": visit.text("scope_name"), "description": visit.text("description")}
@@ -72,7 +72,7 @@ async def show_scope(visit: Visit) -> Response:
 page("GET", "/page/scope")(show_scope)
 
 
-@page("POST", "/page/scope/change", again=show_scope)
+@page("POST", "/page/scope/change", retry_view=show_scope)
 async def change(visit: Visit) -> Response:
     """Change the name or the description of a scope."""
     name, new_name = visit.text("name"), visit.text("new_name")
@@ -83,7 +83,7 @@ async def change(visit: Visit) -> Response:
     return visit.go(LIST, f"The scope is called {changed['scope_name']}." if new_name != name else "Saved.")
 
 
-@page("POST", "/page/scope/merge", again=show_scope)
+@page("POST", "/page/scope/merge", retry_view=show_scope)
 async def merge(visit: Visit) -> Response:
     """Move everything of a scope into another, and remove the emptied one."""
     fields = {"scope": visit.text("name"), "into": visit.text("into")}
@@ -93,7 +93,7 @@ async def merge(visit: Visit) -> Response:
     )
 
 
-@page("POST", "/page/scope/archive", again=show_scope)
+@page("POST", "/page/scope/archive", retry_view=show_scope)
 async def archive(visit: Visit) -> Response:
     """Archive a scope; that can be undone."""
     name = visit.text("name")
@@ -115,7 +115,7 @@ async def restore(visit: Visit) -> Response:
     return visit.go(LIST, f"{name} is back.")
 
 
-@page("POST", "/page/scope/delete", again=show_scope)
+@page("POST", "/page/scope/delete", retry_view=show_scope)
 async def delete(visit: Visit) -> Response:
     """Remove a scope for good.
 

@@ -44,7 +44,7 @@ class Period:
     name: str
 
 
-@page("GET", ADDRESS, whose=Whose.ANY)
+@page("GET", ADDRESS, audience=Whose.ANY)
 async def show_timeline(visit: Visit) -> Response:
     """Show the counts of what is named by ``at``: nothing for all years, else YYYY, YYYY-MM, YYYY-Www or YYYY-MM-DD."""
     named, scope = visit.text("at"), visit.text("scope")
@@ -65,25 +65,25 @@ async def show_timeline(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-def parse_span(named: str) -> tuple[dt.date, dt.date] | None:
+def parse_span(period_name: str) -> tuple[dt.date, dt.date] | None:
     """Return the first day of a named period, and the first day after it; None for all time.
 
     Raises:
         InvalidRequestError: it has none of the formats.
     """
-    if not named:
+    if not period_name:
         return None
     try:
-        if "W" in named:
-            first = dt.datetime.strptime(f"{named}-1", "%G-W%V-%u").date()
+        if "W" in period_name:
+            first = dt.datetime.strptime(f"{period_name}-1", "%G-W%V-%u").date()
             last = first + dt.timedelta(days=7)
-        elif len(named) == 4:
-            first, last = dt.date(int(named), 1, 1), dt.date(int(named) + 1, 1, 1)
-        elif len(named) == 7:
-            first = dt.date(int(named[:4]), int(named[5:]), 1)
+        elif len(period_name) == 4:
+            first, last = dt.date(int(period_name), 1, 1), dt.date(int(period_name) + 1, 1, 1)
+        elif len(period_name) == 7:
+            first = dt.date(int(period_name[:4]), int(period_name[5:]), 1)
             last = first + dt.timedelta(days=calendar.monthrange(first.year, first.month)[1])
         else:
-            first = dt.date.fromisoformat(named)
+            first = dt.date.fromisoformat(period_name)
             last = first + dt.timedelta(days=1)
     except (ValueError, OverflowError) as exc:
         raise InvalidRequestError(
@@ -95,7 +95,7 @@ def parse_span(named: str) -> tuple[dt.date, dt.date] | None:
 
 
 async def _find_periods(
-    visit: Visit, named: str, scope: str | None, span: tuple[dt.date, dt.date] | None
+    visit: Visit, period_name: str, scope: str | None, span: tuple[dt.date, dt.date] | None
 ) -> tuple[list[Period], Json | None]:
     """Return the periods of the bars; for a month, a week or a day also the memories."""
     if span is None:
@@ -108,7 +108,7 @@ async def _find_periods(
             Period(dt.date(year, 1, 1), str(year), str(year), str(year)) for year in range(oldest, newest + 1)
         ], None
     first, last = span
-    if len(named) == 4:
+    if len(period_name) == 4:
         months = [dt.date(first.year, month, 1) for month in range(1, 13)]
         return [Period(month, f"{month:%b}", f"{month:%B %Y}", f"{month:%Y-%m}") for month in months], None
     count = (last - first).days
@@ -127,9 +127,9 @@ def _instant(day: dt.date, zone: ZoneInfo) -> dt.datetime:
     return dt.datetime.combine(day, dt.time(), zone).astimezone(dt.UTC)
 
 
-def _after(period: Period, named: str) -> dt.date:
+def _after(period: Period, period_name: str) -> dt.date:
     """Return the first day after the last period."""
-    span = parse_span(named)
+    span = parse_span(period_name)
     return dt.date(period.first.year + 1, 1, 1) if span is None else span[1]
 
 
@@ -149,22 +149,22 @@ def _bars(visit: Visit, periods: Sequence[Period], counts: Sequence[int], scope:
     return bars
 
 
-def _address(named: str, scope: str, cursor: str | None = None) -> str:
-    fields = {"at": named, "scope": scope, "cursor": cursor}
+def _address(period_name: str, scope: str, cursor: str | None = None) -> str:
+    fields = {"at": period_name, "scope": scope, "cursor": cursor}
     return f"{ADDRESS}?{urllib.parse.urlencode({name: value for name, value in fields.items() if value})}"
 
 
-def _shift(named: str, span: tuple[dt.date, dt.date], way: int) -> str:
+def _shift(period_name: str, span: tuple[dt.date, dt.date], way: int) -> str:
     """Return the name of the next or previous period of the same length."""
     day = span[1] if way > 0 else span[0] - dt.timedelta(days=1)
-    if "W" in named:
+    if "W" in period_name:
         return f"{day:%G-W%V}"
-    return {4: f"{day:%Y}", 7: f"{day:%Y-%m}"}.get(len(named), day.isoformat())
+    return {4: f"{day:%Y}", 7: f"{day:%Y-%m}"}.get(len(period_name), day.isoformat())
 
 
-def _name_shifted(named: str, span: tuple[dt.date, dt.date], way: int, scope: str) -> tuple[str, str]:
+def _name_shifted(period_name: str, span: tuple[dt.date, dt.date], way: int, scope: str) -> tuple[str, str]:
     """Return the title of the adjacent period, and its URL."""
-    shifted = _shift(named, span, way)
+    shifted = _shift(period_name, span, way)
     day = (parse_span(shifted) or span)[0]
     if "W" in shifted:
         return f"Week {day:%V}", _address(shifted, scope)
@@ -172,20 +172,20 @@ def _name_shifted(named: str, span: tuple[dt.date, dt.date], way: int, scope: st
     return words, _address(shifted, scope)
 
 
-def _trail(named: str, scope: str) -> list[tuple[str, str]]:
+def _trail(period_name: str, scope: str) -> list[tuple[str, str]]:
     """Return the periods that contain one, widest first."""
-    span = parse_span(named)
+    span = parse_span(period_name)
     trail = [("All years", _address("", scope))]
     if span is None:
         return trail
     day = span[0]
     trail.append((f"{day:%Y}", _address(f"{day:%Y}", scope)))
-    if len(named) > 4:
+    if len(period_name) > 4:
         trail.append((f"{day:%B}", _address(f"{day:%Y-%m}", scope)))
-    if len(named) == 10 or "W" in named:
+    if len(period_name) == 10 or "W" in period_name:
         trail.append((f"week {day:%V}", _address(f"{day:%G-W%V}", scope)))
-    if len(named) == 10:
-        trail.append((f"{day:%A} {day.day}", _address(named, scope)))
+    if len(period_name) == 10:
+        trail.append((f"{day:%A} {day.day}", _address(period_name, scope)))
     return trail
 
 

@@ -28,7 +28,7 @@ async def show_tokens(visit: Visit) -> Response:
 page("GET", LIST, writes=True)(show_tokens)
 
 
-@page("POST", "/page/tokens/make", again=show_tokens)
+@page("POST", "/page/tokens/make", retry_view=show_tokens)
 async def make(visit: Visit) -> Response:
     """Make a token.
 
@@ -50,7 +50,7 @@ async def make(visit: Visit) -> Response:
     return visit.go(LIST, f"The token {token['name']} is made.")
 
 
-@page("POST", "/page/tokens/rotate", again=show_tokens)
+@page("POST", "/page/tokens/rotate", retry_view=show_tokens)
 async def rotate(visit: Visit) -> Response:
     """Replace a token; of the one that this login came with, the login goes on with the new one."""
     token_id = visit.text("token_id")
@@ -66,7 +66,7 @@ async def rotate(visit: Visit) -> Response:
     return visit.go(LIST, says)
 
 
-@page("POST", "/page/tokens/revoke", again=show_tokens)
+@page("POST", "/page/tokens/revoke", retry_view=show_tokens)
 async def revoke(visit: Visit) -> Response:
     """Let a token open nothing any more.
 
