@@ -39,7 +39,7 @@ def left_out(entries: list[Entry]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for entry in entries:
         if isinstance(entry, Refused):
-            counts[entry.why] = counts.get(entry.why, 0) + entry.count
+            counts[entry.reason] = counts.get(entry.reason, 0) + entry.count
     return counts
 
 

@@ -134,7 +134,7 @@ class BackupReader:
         self._file, self._name, self._secret, self._max_unpacked = file, name, secret, max_unpacked
         self._number = 0
         self.unpacked_bytes = 0
-        self._at = 0
+        self._offset = 0
         self._size = file.seek(0, os.SEEK_END)
         file.seek(0)
         preamble = self._read(PREAMBLE.size, "its beginning")
@@ -180,7 +180,7 @@ class BackupReader:
                 raise BackupError(f"{self._name} is locked; name its file in backup.passphrase_file or backup.key_file")
             self._cipher = self._cipher or Cipher(self._secret, self.head["lock"])
         while True:
-            offset, before = self._at, self._digest
+            offset, before = self._offset, self._digest
             kind, payload, number = self._frame()
             if kind not in (DATA, TAIL):
                 raise self._damaged(offset, "a part of an unknown kind")
@@ -219,21 +219,21 @@ class BackupReader:
     def _end(self, offset: int, tail: Mapping[str, Any], counts: Counter[str], number: int) -> None:
         trailer = self._read(TRAILER.size, "its last bytes")
         if trailer != TRAILER.pack(offset, END_MAGIC):
-            raise self._damaged(self._at - TRAILER.size, "its last bytes are others than were written")
-        if self._at != self._size:
-            raise self._damaged(self._at, f"{format_count(self._size - self._at, 'byte')} after its end")
+            raise self._damaged(self._offset - TRAILER.size, "its last bytes are others than were written")
+        if self._offset != self._size:
+            raise self._damaged(self._offset, f"{format_count(self._size - self._offset, 'byte')} after its end")
         if tail.get("counts") != dict(counts) or tail.get("parts") != number:
             raise self._damaged(offset, "its parts are not those that were written")
         details = tail.get("details")
         self._summary = Summary(self.head, dict(counts), number, details if isinstance(details, dict) else {})
 
     def _frame(self) -> tuple[bytes, bytes, int]:
-        offset = self._at
+        offset = self._offset
         header = self._read(FRAME.size, "the beginning of a part")
         kind, length = FRAME.unpack(header)
         if kind == HEAD and length > MAX_HEAD_BYTES:
             raise self._damaged(offset, f"its head has {length:,} bytes, the limit is {MAX_HEAD_BYTES:,}")
-        if length > MAX_PAYLOAD_BYTES or self._at + length + DIGEST_BYTES > self._size:
+        if length > MAX_PAYLOAD_BYTES or self._offset + length + DIGEST_BYTES > self._size:
             raise self._damaged(offset, "a part's length is wrong, or the file was cut off")
         payload = self._read(length, "a part")
         digest = chain(self._digest, header, payload)
@@ -272,10 +272,10 @@ class BackupReader:
         self.unpacked_bytes += size
         allowed = self._max_unpacked
         if allowed is None:
-            allowed = max(FREE_UNPACKED_BYTES, MAX_UNPACK_RATIO * self._at)
+            allowed = max(FREE_UNPACKED_BYTES, MAX_UNPACK_RATIO * self._offset)
         if self.unpacked_bytes > allowed:
             raise BackupError(
-                f"{self._name} unpacks into more than {allowed >> 20:,} MiB at byte {self._at:,} of {self._size:,}, "
+                f"{self._name} unpacks into more than {allowed >> 20:,} MiB at byte {self._offset:,} of {self._size:,}, "
                 "which is more than a backup of its size does; the setting backup.max_unpacked_mb allows it"
             )
 
@@ -300,8 +300,8 @@ class BackupReader:
     def _read(self, length: int, part: str) -> bytes:
         data = self._file.read(length)
         if len(data) != length:
-            raise BackupError(f"{self._name} was cut off at byte {self._at + len(data):,}: {part} is missing")
-        self._at += length
+            raise BackupError(f"{self._name} was cut off at byte {self._offset + len(data):,}: {part} is missing")
+        self._offset += length
         return data
 
     def _json(self, data: bytes, offset: int) -> dict[str, Any]:

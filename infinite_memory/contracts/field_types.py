@@ -383,7 +383,7 @@ class ListField(Field):
     """A list of 1 to ``most`` raw values; each is validated by the caller, so that one bad entry does not fail the others."""
 
     item: tuple[Field, ...]
-    most: int
+    max_items: int
 
     def is_empty(self, value: Any, checking: ValidationContext) -> bool:
         return bool(value == "")
@@ -392,9 +392,9 @@ class ListField(Field):
         value = read_json_text(value, list, path, checking)
         if not isinstance(value, list) or not value:
             raise InvalidRequestError.invalid_value(path, value, "a list with at least one entry")
-        if len(value) > self.most:
-            raise LimitExceededError(path, len(value), self.most, "entries")
+        if len(value) > self.max_items:
+            raise LimitExceededError(path, len(value), self.max_items, "entries")
         return [read_json_text(entry, dict, f"{path}[{index}]", checking) for index, entry in enumerate(value)]
 
     def schema(self) -> Json:
-        return {"type": "array", "minItems": 1, "maxItems": self.most, "items": object_schema(self.item)}
+        return {"type": "array", "minItems": 1, "maxItems": self.max_items, "items": object_schema(self.item)}

@@ -51,7 +51,7 @@ class ClientSession:
     uploads: Path | None = None  # folder of the file to import, set by the page for its user's upload; not by requests
     counts_use: bool = True
     """False if results do not count as used: shown while a question is typed on the page, or to read-only clients."""
-    most_texts: int = MAX_REPORTED_IDS  # of memories to be forgotten; the page shows fewer
+    max_texts: int = MAX_REPORTED_IDS  # of memories to be forgotten; the page shows fewer
     expected_revision: int | None = None
     """A change is rejected if the memory has another revision; set by front ends, not by requests."""
 

@@ -52,8 +52,8 @@ class CopiedVariable:
 class IgnoredVariable:
     """Another program's variable that has no effect, and why. *harmless* is the value that needs no warning."""
 
-    def __init__(self, name: str, why: str, harmless: str | None = None) -> None:
-        self.name, self.why, self.harmless = name, why, harmless
+    def __init__(self, name: str, reason: str, harmless: str | None = None) -> None:
+        self.name, self.reason, self.harmless = name, reason, harmless
 
 
 LOG_LEVELS = {
@@ -137,7 +137,7 @@ class ContractSpec:
         for ignored in self.ignored:
             value = environ.get(ignored.name, "").strip()
             if value and value.lower() != ignored.harmless:
-                warnings.append(f"{ignored.name} is ignored: {ignored.why}")
+                warnings.append(f"{ignored.name} is ignored: {ignored.reason}")
         return warnings
 
     def check_environ(self, environ: Mapping[str, str]) -> list[str]:

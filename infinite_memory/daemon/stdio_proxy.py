@@ -67,7 +67,7 @@ class StdioProxy:
         self._wake = os.pipe()  # readable once the session is to end
         self._ends_at: float | None = None
         self._writes_since: float | None = None  # when the pending write began
-        self._is_deaf = False  # standard output is no longer read
+        self._is_output_closed = False  # standard output is no longer read
 
     def run(self) -> int:
         """Pass bytes until standard input ends and all is answered, or a signal arrives; return the exit code."""
@@ -187,7 +187,7 @@ class StdioProxy:
 
     def _is_over(self) -> bool:
         with self._lock:
-            return self._input_ended and (not self._waiting or self._is_deaf)
+            return self._input_ended and (not self._waiting or self._is_output_closed)
 
     def _take_from(self, link: socket.socket) -> None:
         """Pass on whole lines until the connection ends; drop an incomplete line."""
@@ -261,13 +261,13 @@ class StdioProxy:
 
     def _write(self, lines: list[bytes]) -> None:
         """Write whole lines; the caller holds `_output`."""
-        data = memoryview(b"" if self._is_deaf else b"".join(lines))
+        data = memoryview(b"" if self._is_output_closed else b"".join(lines))
         try:
             while data:
                 self._writes_since = time.monotonic()
                 data = data[os.write(self._sink, data) :]
         except OSError:  # the client program is gone, or no longer reads
-            self._is_deaf = True
+            self._is_output_closed = True
             self._end()
         finally:
             self._writes_since = None

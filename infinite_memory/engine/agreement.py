@@ -22,15 +22,15 @@ class Agreement:
     """What a dry run found before the user was asked.
 
     ``memories`` may be removed, each with its text if that was read; ``scopes`` are the scopes named by the request; ``groups`` are the
-    memories that each cleanup operation may take; ``contents`` describes the contents of a file. ``most`` is the number of memories that
-    may be removed, whichever they are, if the user was only told their number.
+    memories that each cleanup operation may take; ``contents`` describes the contents of a file. ``max_count`` is the number of memories
+    that may be removed, whichever they are, if the user was only told their number.
     """
 
     memories: Mapping[MemoryId, str | None] = field(default_factory=dict)
     scopes: tuple[ScopeId, ...] = ()
     groups: Mapping[str, tuple[frozenset[MemoryId], ...]] = field(default_factory=dict)
     contents: tuple[str, ...] = ()
-    most: int | None = None
+    max_count: int | None = None
 
     def check_scopes(self, *scopes: Scope) -> None:
         """Raise `ChangedSinceAskedError` if the names refer to other scopes now."""
@@ -46,8 +46,8 @@ class Agreement:
 
     def _check_memories(self, memory_ids: Iterable[MemoryId], texts: Mapping[MemoryId, str]) -> None:
         excess = sum(1 for memory_id in memory_ids if memory_id not in self.memories)
-        if self.most is not None:
-            excess -= self.most
+        if self.max_count is not None:
+            excess -= self.max_count
         if excess > 0:
             raise ChangedSinceAskedError(f"{excess:,} more {'memory' if excess == 1 else 'memories'} would go")
         if any(self.memories.get(memory_id) not in (None, text) for memory_id, text in texts.items()):

@@ -124,7 +124,7 @@ class Forget:
             located = {**located, **doubles}
         texts: dict[MemoryId, str] = {}
         if dry_run or target.query is not None or agreement is not None:
-            texts, located = await self._texts(located, target.most_texts if agreement is None else MAX_REPORTED_IDS)
+            texts, located = await self._texts(located, target.max_texts if agreement is None else MAX_REPORTED_IDS)
         if dry_run:
             return ForgetResult(tuple(located), texts, None, _joined(UNCHANGED, partial), frozenset(doubles))
         if agreement is not None:

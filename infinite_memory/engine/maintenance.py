@@ -43,7 +43,7 @@ class Done:
 
     operation: Operation
     count: int
-    said: str
+    message: str
     freed_bytes: int | None = None
     note: str | None = None
     groups: tuple[frozenset[MemoryId], ...] = ()  # memories to remove, if any

@@ -35,12 +35,12 @@ class ChangedScope:
     """A scope after a change, and before it."""
 
     scope: Scope
-    was: Scope
+    previous: Scope
 
     @property
     def outcome(self) -> str:
         """The outcome of the change."""
-        same = (self.scope.name, self.scope.description) == (self.was.name, self.was.description)
+        same = (self.scope.name, self.scope.description) == (self.previous.name, self.previous.description)
         return "unchanged" if same else "updated"
 
 

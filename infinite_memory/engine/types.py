@@ -120,7 +120,7 @@ class ForgetMode(enum.Enum):
 class ForgetTarget:
     """What to forget; the given parts, at least one, are combined with AND.
 
-    A target with only ``scope`` means the scope itself. ``most_texts`` limits the number of texts in a dry run.
+    A target with only ``scope`` means the scope itself. ``max_texts`` limits the number of texts in a dry run.
     """
 
     memory_id: MemoryId | None = None
@@ -129,7 +129,7 @@ class ForgetTarget:
     query: str | None = None
     min_confidence: float = 0.75
     limit: int = 10
-    most_texts: int = MAX_REPORTED_IDS
+    max_texts: int = MAX_REPORTED_IDS
 
 
 @dataclass(frozen=True, slots=True)

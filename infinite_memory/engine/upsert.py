@@ -53,7 +53,7 @@ class UpsertOutcome(enum.Enum):
 class Upserted:
     """The memory after the upsert, and its outcome."""
 
-    kept: StoreResult
+    result: StoreResult
     outcome: UpsertOutcome
 
 

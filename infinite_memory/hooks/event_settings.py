@@ -20,7 +20,7 @@ class EventSettings:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._state: tuple[Any, ...] = ()
-        self._kept: dict[tuple[tuple[str, str], ...], Config] = {}
+        self._configs: dict[tuple[tuple[str, str], ...], Config] = {}
 
     def read(self, event: Mapping[str, Any]) -> Config:
         """Return the settings for an event.
@@ -31,13 +31,13 @@ class EventSettings:
             ConfigError: a setting is invalid; nothing is captured then.
         """
         state = (_get_state(CHECKOUT_CONFIG_FILE), _get_state(self._file))
-        if state != self._state or len(self._kept) >= MAX_KEPT:
-            self._state, self._kept = state, {}
+        if state != self._state or len(self._configs) >= MAX_KEPT:
+            self._state, self._configs = state, {}
         environ = {name: value for name, value in os.environ.items() if not name.startswith(CARRIED)}
         own = carried_by(event)
         key = tuple(sorted(own.items()))
-        if (config := self._kept.get(key)) is None:
-            config = self._kept[key] = load_config(self._file, environ | own)
+        if (config := self._configs.get(key)) is None:
+            config = self._configs[key] = load_config(self._file, environ | own)
         return config
 
 

@@ -64,7 +64,9 @@ class HookService:
         self._retry: asyncio.TimerHandle | None = None
         self._pause_s = RETRY_S[0]
         self._direct: list[Json] = []  # events that the hook could not write to disk
-        self._begun: set[str] = set()  # folders in which a session started, whose digests are still to be checked
+        self._started_folders: set[str] = (
+            set()
+        )  # folders in which a session started, whose digests are still to be checked
         self._checked_at: dict[Path, float] = {}  # when all digests of a project were last checked
         self._removed: dict[str, list[MemoryRecord]] = {}  # digests removed because of what they quoted, by session
         self._subscribing: asyncio.Task[None] | None = None
@@ -102,7 +104,7 @@ class HookService:
         if kind in ("capture", "recall"):
             self._direct.append(dict(message))
         if message.get("event") == "SessionStart" and isinstance(cwd := message.get("cwd"), str):
-            self._begun.add(cwd)
+            self._started_folders.add(cwd)
         is_start = message.get("event") == "SessionStart"
         if kind != "recall":
             self.drain(catch_up=is_start)
@@ -192,8 +194,8 @@ class HookService:
                 for reading in await asyncio.to_thread(self._sessions.undigested):
                     if await asyncio.to_thread(is_quiet, self._sessions.growing_file(reading)):
                         await self._digest(reading)
-                while self._begun:
-                    await self._digest(None, self._begun.pop())
+                while self._started_folders:
+                    await self._digest(None, self._started_folders.pop())
 
     def _plan_retry(self, *, is_needed: bool) -> None:
         """Schedule the next read of the spool; the delay doubles each time and is reset when nothing fails."""

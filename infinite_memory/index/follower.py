@@ -69,7 +69,7 @@ class StoreFollower:
         self._pauses, self._closed = 0, False
         self._reopens = False  # the index in use no longer exists on its server
         self._is_doubtful = False  # it was reopened, and may lack some of its previous rows
-        self._away: OfflineIndex | None = None  # replaces an index whose server did not answer the last attempt
+        self._offline: OfflineIndex | None = None  # replaces an index whose server did not answer the last attempt
         self.level_clock = LevelClock(store)
         self.words_alone = WordsAlone(store, scopes, words)
         self._warns_at = 0.0
@@ -113,8 +113,8 @@ class StoreFollower:
                     await self.on_connected()
                     self._readiness.connected.open()
                     self._writer.wait_for_early_writes()
-                if self._away is not None:
-                    await self._follow_words(self._away)
+                if self._offline is not None:
+                    await self._follow_words(self._offline)
                 await self._open_and_follow()
             except StoreError as exc:
                 self._fail(exc)
@@ -141,10 +141,10 @@ class StoreFollower:
 
     def _index_away(self, exc: IndexUnavailableError) -> None:
         """Record that the index's server is unreachable; until it is back, the text index answers alone."""
-        if self._away is None or self._away.reason != str(exc):
+        if self._offline is None or self._offline.reason != str(exc):
             log.warning("the index cannot be used: %s", exc, extra={"event": "index_away"})
-            self._away = OfflineIndex(str(exc))
-        self.state = self._away.reason
+            self._offline = OfflineIndex(str(exc))
+        self.state = self._offline.reason
         if self._writer.current is not None:
             self._writer.behind = self.state
         self._readiness.opened.fail(exc)
@@ -300,7 +300,7 @@ class StoreFollower:
                 is_level = await self.level_clock.told(batch.changes, is_silent=batch.is_level)
                 if is_level and self._writer.current is sidecar:
                     self._writer.level()
-                    self._away = None
+                    self._offline = None
                 self.state = "ready" if is_open else self.state
                 await self._save_if_due()
 

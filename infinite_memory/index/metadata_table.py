@@ -81,7 +81,7 @@ class MetadataTable:
         self._alive = GrowableArray(np.bool_)
         self._dead_count = 0
         self._slots = IdMap()
-        self._tagged, self._said = Postings(), Postings()
+        self._tagged, self._turns = Postings(), Postings()
         self._in_time = TimeOrder()
         self._live_by_scope: Counter[int] = Counter()
 
@@ -169,7 +169,7 @@ class MetadataTable:
         self._alive.extend(np.ones(len(rows), np.bool_))
         self._slots.put_all(rows.keys, first)
         self._tagged.add(zip(tag_codes, chain.from_iterable(map(repeat, slots, tag_counts)), strict=True))
-        self._said.add(pair for pair in zip(coded["conversation"], slots, strict=True) if pair[0] != Interner.ABSENT)
+        self._turns.add(pair for pair in zip(coded["conversation"], slots, strict=True) if pair[0] != Interner.ABSENT)
         self._live_by_scope.update(scopes)
 
     def remove(self, memory_ids: Iterable[MemoryId]) -> None:
@@ -221,7 +221,7 @@ class MetadataTable:
     def _in_conversation(self, slot: int) -> Slots:
         """Return the live slots of the conversation of *slot*, in its scope and of its source; none if it has no conversation."""
         conversation, scopes, sources = (self.column(name) for name in _CONVERSATION)
-        members = self._said.find(int(conversation[slot]) if conversation[slot] >= 0 else None)
+        members = self._turns.find(int(conversation[slot]) if conversation[slot] >= 0 else None)
         is_same = (scopes[members] == scopes[slot]) & (sources[members] == sources[slot])
         living: Slots = members[self._alive.values[members] & is_same]
         return living
@@ -305,7 +305,7 @@ class MetadataTable:
 
     def said(self, conversation: str) -> Slots:
         """Return the slots of a conversation (folded) in any scope, dead ones included, ascending."""
-        return self._said.find(self.interned["conversation"].find(conversation))
+        return self._turns.find(self.interned["conversation"].find(conversation))
 
     def between(self, start: float | None, end: float | None) -> Slots | None:
         """Return the slots with ``start <= occurred_ms < end``, dead ones included, ascending; None if a pass over all slots is as fast."""
@@ -344,7 +344,7 @@ class MetadataTable:
         self._tagged.fill(codes, np.repeat(slots, counts))
         conversations = self.column("conversation")[first:]
         in_conversation = np.flatnonzero(conversations >= 0)
-        self._said.fill(conversations[in_conversation], slots[in_conversation])
+        self._turns.fill(conversations[in_conversation], slots[in_conversation])
         scopes, numbers = np.unique(self.column("scope")[first:], return_counts=True)
         self._live_by_scope.update(dict(zip(scopes.tolist(), numbers.tolist(), strict=True)))
         self._in_time.between(self.column("occurred_ms"), 0, 0)

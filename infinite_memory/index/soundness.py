@@ -33,7 +33,7 @@ class Soundness:
         read_again: Callable[[Located], Awaitable[None]],
     ) -> None:  # fmt: skip
         self._store, self._counts, self._compare, self._read_again = store, counts, compare, read_again
-        self._looking = asyncio.Lock()
+        self._check_lock = asyncio.Lock()
         self._first: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -67,7 +67,7 @@ class Soundness:
         Raises:
             StoreError: the store cannot be read.
         """
-        async with self._looking:
+        async with self._check_lock:
             before = memories_among(self._store.set_aside.documents())
             await self._store.repairs.look(full=full)
             still = memories_among(self._store.set_aside.documents())

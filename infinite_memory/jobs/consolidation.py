@@ -74,7 +74,7 @@ class Tidied:
 
     operation: Tidying
     count: int
-    said: str
+    message: str
     details: list[dict[str, Any]] = field(default_factory=list)
     groups: tuple[frozenset[MemoryId], ...] = ()
 

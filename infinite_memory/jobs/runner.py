@@ -81,7 +81,7 @@ class Jobs:
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._wakeups: Wakeups | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._due_task: asyncio.Task[None] | None = None
         self._states: dict[str, JobState] = {}
         self._retried_at_once: set[str] = set()  # jobs that failed before this start: the cause may be fixed
         self._running: str | None = None
@@ -97,7 +97,7 @@ class Jobs:
         self._closing = True
         if self._wakeups is not None:
             await self._wakeups.close()
-        for task in (self._starting, self._looking):
+        for task in (self._starting, self._due_task):
             if task is not None and not task.done():
                 if self._running is not None:
                     await asyncio.wait({task}, timeout=STOP_S)
@@ -122,8 +122,8 @@ class Jobs:
 
     def run_due_soon(self) -> None:
         """Run the due jobs in a task, unless one does so already."""
-        if not self._closing and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.create_task(self.run_due(), name="due jobs")
+        if not self._closing and (self._due_task is None or self._due_task.done()):
+            self._due_task = asyncio.create_task(self.run_due(), name="due jobs")
 
     async def run_due(self) -> None:
         """Run every job that is due, one after another; the outermost loop of the jobs."""
@@ -260,7 +260,7 @@ class Jobs:
         as_of = self._purge_guard.get_reference(state.last_ok_at or state.done_until)
         operations = self._retention_operations()
         results = [await tidier.run(operation, dry_run=False, as_of=as_of) for operation in operations]
-        return ", ".join(result.said for result in results)
+        return ", ".join(result.message for result in results)
 
     async def _tidy(self) -> str:
         last_ok_at = self._states[TIDY].last_ok_at
@@ -269,11 +269,11 @@ class Jobs:
         waiting = [f"purges_nothing_until_{waits_until:%Y-%m-%d}"] if as_of < waits_until else []
         operations = [Operation.COMPACT] if waiting else [Operation.PURGE_DELETED, Operation.COMPACT]
         done = await self._engine.maintenance.optimize(operations, as_of=as_of)
-        return ", ".join([*waiting, *(result.said for result in done)])
+        return ", ".join([*waiting, *(result.message for result in done)])
 
     async def _check(self) -> str:
         done = await self._engine.maintenance.optimize([Operation.CHECK_SIDECAR])
-        return ", ".join(result.said for result in done)
+        return ", ".join(result.message for result in done)
 
 
 def _serialize_state(state: JobState) -> dict[str, Any]:

@@ -52,20 +52,20 @@ class Wakeups:
         self._scheduler: Any = AsyncIOScheduler(
             timezone=dt.UTC, job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1}
         )
-        self._looking: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Start, with an immediate wakeup; needs a running event loop."""
         for name, trigger in self._triggers.items():
             self._scheduler.add_job(_awaitable(self.look), trigger, id=name)
         self._scheduler.start()
-        self._looking = asyncio.create_task(self._run(), name="job wakeups")
+        self._task = asyncio.create_task(self._run(), name="job wakeups")
 
     async def close(self) -> None:
         """Stop the wakeups."""
         self._scheduler.shutdown(wait=False)
-        if self._looking is not None:
-            await cancel_and_wait([self._looking])
+        if self._task is not None:
+            await cancel_and_wait([self._task])
 
     def look(self) -> None:
         """Call *on_wakeup*; if the clock was set, recompute the next runs first."""

@@ -53,7 +53,7 @@ class HttpModel:
         write: Callable[[str, Sequence[ChatMessage], int], Json], parse: Callable[[Json], str], timeout_s: float,
         *, takes_schema: bool,
     ) -> None:  # fmt: skip
-        self._name, self._url, self._headers, self._write, self._read = name, url, headers, write, parse
+        self._name, self._url, self._headers, self._write, self._parse = name, url, headers, write, parse
         self._timeout_s, self._takes_schema = timeout_s, takes_schema
 
     @property
@@ -126,7 +126,7 @@ class HttpModel:
 
     def _get_text(self, answer: Any) -> str:
         try:
-            return self._read(answer)
+            return self._parse(answer)
         except (KeyError, IndexError, TypeError, AttributeError):
             raise ModelReplyError(f"the answer of the model {self._name} has not the form that was expected") from None
 

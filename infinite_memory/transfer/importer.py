@@ -92,8 +92,8 @@ class Imported:
     def refuse(self, entry: Refused) -> None:
         """Record a skipped entry."""
         self.refused_count += entry.count
-        is_counted = entry.why in self.reasons or len(self.reasons) < MAX_REPORTED_REASONS
-        self.reasons[entry.why if is_counted else OTHER_REASONS] += entry.count
+        is_counted = entry.reason in self.reasons or len(self.reasons) < MAX_REPORTED_REASONS
+        self.reasons[entry.reason if is_counted else OTHER_REASONS] += entry.count
         if len(self.refused) < MAX_REPORTED_REFUSALS:
             self.refused.append(entry)
 
@@ -185,7 +185,7 @@ class _Import:
     ) -> None:
         self._store, self._index, self._scopes = importer.store, importer.index, importer.scopes
         self._embeddings, self._clock = importer.embeddings, importer.clock
-        self._scope, self._done, self._dry_run, self._agreed = scope, done, dry_run, agreement
+        self._scope, self._done, self._dry_run, self._agreement = scope, done, dry_run, agreement
         done.preview = ImportPreview() if dry_run else None
         self._writing, self._read = asyncio.Lock(), 0
         self._known = Known(importer.store)
@@ -216,8 +216,8 @@ class _Import:
         done, under_way = self._done, deque[asyncio.Task[None]]()
         try:
             while batch := await reader.next_batch():
-                if self._agreed is not None:
-                    self._check_agreed(self._agreed, reader.digests)
+                if self._agreement is not None:
+                    self._check_agreed(self._agreement, reader.digests)
                 while len(under_way) >= AT_ONCE:
                     await under_way.popleft()
                 memories = await self._take(batch)

@@ -146,8 +146,8 @@ class RpcSession:
         self._replying = set[asyncio.Task[None]]()  # their ids are free: a client with the reply may reuse one
         self._turns = Turns()
         self._cancelled: set[Id] = set()
-        self._telling: set[asyncio.Future[None]] = set()
-        self._asked: dict[Id, _Question] = {}
+        self._notifying_tasks: set[asyncio.Future[None]] = set()
+        self._questions: dict[Id, _Question] = {}
         self._numbers = itertools.count(1)
         self._sending = asyncio.Lock()
         self.input_ended = asyncio.Event()
@@ -220,8 +220,8 @@ class RpcSession:
         self._cancelled.discard(request)
         if task.cancelled() and was_cancelled:
             telling = asyncio.ensure_future(self._outlet.unanswered(request))
-            self._telling.add(telling)
-            telling.add_done_callback(self._telling.discard)
+            self._notifying_tasks.add(telling)
+            telling.add_done_callback(self._notifying_tasks.discard)
 
     async def _begin(self, call: RpcCall) -> None:
         if self.is_initialized:
@@ -248,13 +248,13 @@ class RpcSession:
         if self._effects[request] is not Effect.WRITES:
             self._running[request].cancel()
             return
-        for question in self._asked.values():
+        for question in self._questions.values():
             if question.related == request:
                 question.answer.cancel()
 
     def _take_answer(self, message: Json) -> None:
         number = parse_id(message["id"])
-        question = self._asked.get(number) if number is not None else None
+        question = self._questions.get(number) if number is not None else None
         if question is None or question.answer.done():
             return  # no longer awaited
         error, result = message.get("error"), message.get("result")
@@ -308,7 +308,7 @@ class RpcSession:
             raise RpcError(INTERNAL_ERROR, "the client cannot answer any more")
         number = f"ask-{next(self._numbers)}"  # a string: the ids of most clients are numbers, and logs show both
         waiting: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        self._asked[number] = _Question(waiting, related_id)
+        self._questions[number] = _Question(waiting, related_id)
         try:
             await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params}, related_id)
             async with self._turns.paused(related_id), asyncio.timeout(ANSWER_S):
@@ -319,7 +319,7 @@ class RpcSession:
                 raise RpcError(INTERNAL_ERROR, f"the client did not answer within {ANSWER_S:.0f} s") from None
             raise
         finally:
-            del self._asked[number]
+            del self._questions[number]
 
     async def _send(self, message: Json, related_id: Id | None) -> None:
         if self.is_gone:
@@ -352,7 +352,7 @@ class RpcSession:
 
     def _end_input(self) -> None:
         self.input_ended.set()
-        for question in self._asked.values():
+        for question in self._questions.values():
             if not question.answer.done():
                 question.answer.set_exception(RpcError(INTERNAL_ERROR, "the client's input ended"))
 

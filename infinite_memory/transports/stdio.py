@@ -143,17 +143,17 @@ class DescriptorSink:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
-        self._work: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="output", daemon=True).start()
 
     async def write(self, data: bytes) -> None:
         done: asyncio.Future[None] = self._loop.create_future()
-        self._work.put((data, done))
+        self._queue.put((data, done))
         await done
 
     def _run(self) -> None:
         while True:
-            data, done = self._work.get()
+            data, done = self._queue.get()
             problem: OSError | None = None
             remaining = memoryview(data)
             try:

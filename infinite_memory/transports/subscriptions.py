@@ -66,7 +66,7 @@ class PendingNotifications:
         self._subscriptions, self._with_lists = subscriptions, with_lists
         self._list_changed = self._is_closed = False
         self._addresses: dict[str, None] = {}
-        self._came = asyncio.Event()
+        self._arrived = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._addresses) + self._list_changed
@@ -77,12 +77,12 @@ class PendingNotifications:
             self._list_changed = True
         self._addresses.update(dict.fromkeys(self._subscriptions.match(change)))
         if len(self):
-            self._came.set()
+            self._arrived.set()
 
     def close(self) -> None:
         """Let `send_all` return when nothing is pending."""
         self._is_closed = True
-        self._came.set()
+        self._arrived.set()
 
     async def send_all(self, notify: Callable[[str, Json], Awaitable[None]]) -> None:
         """Send one notification after another, as method and parameters, until this is closed."""
@@ -98,8 +98,8 @@ class PendingNotifications:
             elif self._is_closed:
                 return
             else:
-                self._came.clear()
-                await self._came.wait()
+                self._arrived.clear()
+                await self._arrived.wait()
 
 
 def check_number(existing: int, added: Sequence[str], field: str) -> None:

@@ -153,7 +153,7 @@ def _batch(name: str) -> None:
     @TABLE.command(
         name,
         ListField(name="items", about="What memory-write takes, one entry for each memory", required=True,
-                  item=WRITE_FIELDS, most=BATCH),
+                  item=WRITE_FIELDS, max_items=BATCH),
         title="Write several memories",
         replaces=_replaces_any,
     )  # fmt: skip

@@ -134,15 +134,15 @@ async def memory_create(call: CommandContext) -> Reply:
         ),
         create_scope=call.session.auto_create,
     )
-    memory = done.kept.memory
+    memory = done.result.memory
     item = serialize_item(memory) | {
         "confidence": memory.confidence,
         "updatedAt": format_instant(memory.updated_at),
         "outcome": done.outcome.value,
     }
     message = f"{done.outcome.value}: {format_line(memory)} confidence={memory.confidence}"
-    if done.kept.pending is not None:
-        message += f"\nIt is found by meaning once it is embedded ({done.kept.pending})."
+    if done.result.pending is not None:
+        message += f"\nIt is found by meaning once it is embedded ({done.result.pending})."
     return _result(call, message, [item], [memory])
 
 

@@ -139,7 +139,7 @@ async def optimize_memory(call: CommandContext) -> Reply:
                 reply.setdefault("details", {})[name] = result.details
             else:
                 _add_figures(reply, result)
-        reply["operations"] += [result.said for result in results]
+        reply["operations"] += [result.message for result in results]
         reply["counts"][name] = sum(result.count for result in results)
     return reply | ({"dry_run": True} if call.fields.flag("dry_run") else {})
 
@@ -152,13 +152,13 @@ async def tidy_up(call: CommandContext) -> AsyncIterator[tuple[str, Sequence[Don
         call.progress(number, len(operations))
         if name in {tidying.value for tidying in Tidying}:
             tidier = (await call.administration()).open_tidier()
-            yield name, [await tidier.run(Tidying(name), dry_run=dry_run, agreement=call.agreed)]
+            yield name, [await tidier.run(Tidying(name), dry_run=dry_run, agreement=call.agreement)]
         elif name == Operation.PURGE_DELETED.value and call.has_administration:
             yield name, [await _purge(call, dry_run=dry_run)]
         else:
             yield (
                 name,
-                await call.engine.maintenance.optimize([Operation(name)], dry_run=dry_run, agreement=call.agreed),
+                await call.engine.maintenance.optimize([Operation(name)], dry_run=dry_run, agreement=call.agreement),
             )
 
 
@@ -166,7 +166,7 @@ async def _purge(call: CommandContext, *, dry_run: bool) -> Done:
     """Purge old memories by a trusted clock, as the nightly job does; report if the current clock would purge more."""
     reference, purge = await (await call.administration()).find_purge_reference(), [Operation.PURGE_DELETED]
     optimize = call.engine.maintenance.optimize
-    [done] = await optimize(purge, dry_run=dry_run, agreement=call.agreed, as_of=reference.as_of)
+    [done] = await optimize(purge, dry_run=dry_run, agreement=call.agreement, as_of=reference.as_of)
     if reference.waits_until is None or not (await optimize(purge, dry_run=True))[0].count:
         return done
     day = f"{reference.waits_until:%Y-%m-%d}"

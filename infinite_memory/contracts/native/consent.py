@@ -208,7 +208,7 @@ async def _optimize(consent: Consent) -> Proposal | None:
     agreement = Agreement(groups={name: result.groups for name, result in results})
     if not any(result.count for _, result in results):
         return Proposal(agreement, None)
-    return Proposal(agreement, f"Tidy up: {', '.join(result.said for _, result in results)}. Go on?")
+    return Proposal(agreement, f"Tidy up: {', '.join(result.message for _, result in results)}. Go on?")
 
 
 async def _import(consent: Consent) -> Proposal:

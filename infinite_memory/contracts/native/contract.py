@@ -54,7 +54,7 @@ class NativeContract(ActionLoop[CommandContext]):
         agreement: Agreement | None = None,
     ) -> None:
         super().__init__(TABLE, engine, session)
-        self._clock, self._administration, self._agreed = clock, administration, agreement
+        self._clock, self._administration, self._agreement = clock, administration, agreement
 
     @property
     def open_administration(self) -> OpenAdministration | None:
@@ -101,7 +101,7 @@ class NativeContract(ActionLoop[CommandContext]):
             session = dataclasses.replace(session, zone=fields["timezone"])
         engine = None if command.offline else await self.engine()
         return CommandContext(
-            engine, session, fields, checking, self._clock, progress, None, self._administration, self._agreed
+            engine, session, fields, checking, self._clock, progress, None, self._administration, self._agreement
         )
 
 

@@ -81,10 +81,10 @@ async def forget(call: CommandContext) -> ForgetReport:
         query=named.find_text("query"),
         min_confidence=MIN_CONFIDENCE[mode] if least is None else least,
         limit=fields.integer("limit") if "limit" in fields else QUERY_LIMIT,
-        most_texts=call.session.most_texts,
+        max_texts=call.session.max_texts,
     )
     dry_run = fields.flag("dry_run")
-    result = await call.engine.forget.matching(target, mode, dry_run=dry_run, agreement=call.agreed)
+    result = await call.engine.forget.matching(target, mode, dry_run=dry_run, agreement=call.agreement)
     return ForgetReport(result, mode, dry_run)
 
 

@@ -110,7 +110,7 @@ async def restore(call: CommandContext) -> RestoreReport:
         fields.find_text("as_scope"),
         dry_run=fields.flag("dry_run"),
         allow_unlocked=fields.flag("allow_unlocked"),
-        mark=call.agreed.contents[0] if call.agreed is not None else None,
+        mark=call.agreement.contents[0] if call.agreement is not None else None,
     )
     restoring = (await call.administration()).open_restoring()
     return await restoring.restore(fields.text("file"), wish, call.progress)
@@ -199,7 +199,7 @@ async def take_in(call: CommandContext) -> Imported:
             fields.find_text("database"),
             scope=scope,
             dry_run=dry_run,
-            agreement=call.agreed,
+            agreement=call.agreement,
             progress=call.progress,
         )
     return await importer.import_path(
@@ -208,7 +208,7 @@ async def take_in(call: CommandContext) -> Imported:
         form=form.value if form is not None else None,
         scope=scope,
         dry_run=dry_run,
-        agreement=call.agreed,
+        agreement=call.agreement,
         progress=call.progress,
     )
 
@@ -270,7 +270,7 @@ def _find_instant(instant: dt.datetime | None) -> str | None:
 
 def _serialize_refused(entry: Refused, *, with_value: bool) -> Json:
     value = {"value": without_surrogates(entry.value)} if with_value and entry.value is not None else {}
-    return {"entry": without_surrogates(entry.where), "why": entry.why} | value
+    return {"entry": without_surrogates(entry.where), "why": entry.reason} | value
 
 
 def serialize_backup(backup: Backup) -> Json:

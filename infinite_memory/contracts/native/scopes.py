@@ -25,7 +25,7 @@ async def change_memory_scope(call: CommandContext) -> Reply:
         raise InvalidRequestError("new_name", "nothing is to change: give new_name or description")
     old = fields.text("scope")
     new_name, description = fields.find_text("new_name"), fields.find_text("description")
-    changed = await call.engine.scopes.change(old, new_name, description, agreement=call.agreed)
+    changed = await call.engine.scopes.change(old, new_name, description, agreement=call.agreement)
     await _follow(call, old, changed.scope.name)
     return serialize_scope(changed.scope) | {"outcome": changed.outcome}
 
@@ -52,7 +52,7 @@ async def merge_memory_scopes(call: CommandContext) -> Reply:
 async def merge(call: CommandContext, *, dry_run: bool) -> Merged:
     """Merge the scopes of a `merge_memory_scopes` request."""
     source, target = call.fields.text("scope"), call.fields.text("into")
-    return await call.engine.scopes.merge(source, target, dry_run=dry_run, agreement=call.agreed)
+    return await call.engine.scopes.merge(source, target, dry_run=dry_run, agreement=call.agreement)
 
 
 async def _follow(call: CommandContext, name: str, to: str) -> None:

@@ -118,7 +118,7 @@ async def store(call: CommandContext) -> StoreResult:
 @TABLE.command(
     "store_memories",
     ListField(name="memories", about="What `store_memory` takes, one entry for each memory", required=True,
-              item=STORE_FIELDS, most=1000),
+              item=STORE_FIELDS, max_items=1000),
     FlagField(name="atomic", about="Whether one bad entry refuses all", default=False),
     title="Store several memories",
 )  # fmt: skip

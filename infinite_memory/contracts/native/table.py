@@ -60,7 +60,7 @@ class CommandContext:
     progress: Progress = no_progress
     time_read: FoundTime | None = None  # the parsed time expression
     open_administration: OpenAdministration | None = None
-    agreed: Agreement | None = None  # what the user agreed to before; the command is limited to it
+    agreement: Agreement | None = None  # what the user agreed to before; the command is limited to it
 
     @property
     def engine(self) -> Engine:

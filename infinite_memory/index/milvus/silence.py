@@ -36,8 +36,8 @@ class SilenceWatch:
     def __init__(self, probe: Callable[[], bool]) -> None:
         self._probe = probe
         self._lock = threading.Lock()
-        self._doubt: tuple[float, Future[bool]] | None = None
-        self._looker: threading.Thread | None = None
+        self._pending_probe: tuple[float, Future[bool]] | None = None
+        self._prober: threading.Thread | None = None
         self._closed = threading.Event()
         self.is_silent = False
 
@@ -63,9 +63,9 @@ class SilenceWatch:
     def _is_there(self, future: Future[T]) -> bool:
         """True if the server answered the probe, or the call completed meanwhile."""
         with self._lock:
-            if self._doubt is None or self._doubt[1].done():
-                self._doubt = time.monotonic(), _start(self._probe)
-            began, doubt = self._doubt
+            if self._pending_probe is None or self._pending_probe[1].done():
+                self._pending_probe = time.monotonic(), _start(self._probe)
+            began, doubt = self._pending_probe
         remaining_s = max(0.0, began + ANSWER_S - time.monotonic())
         both: list[Future[Any]] = [future, doubt]
         wait(both, remaining_s, FIRST_COMPLETED)
@@ -75,10 +75,10 @@ class SilenceWatch:
         """Treat the server as silent until it answers."""
         with self._lock:
             if not self.is_silent and not self._closed.is_set():
-                self.is_silent, self._doubt = True, None
-                if self._looker is None:
-                    self._looker = threading.Thread(target=self._look_until_heard, name="silent index", daemon=True)
-                    self._looker.start()
+                self.is_silent, self._pending_probe = True, None
+                if self._prober is None:
+                    self._prober = threading.Thread(target=self._look_until_heard, name="silent index", daemon=True)
+                    self._prober.start()
 
     def heard(self) -> None:
         """Record that the server answers."""
@@ -95,7 +95,7 @@ class SilenceWatch:
                 self.heard()
             with self._lock:
                 if is_closed or not self.is_silent:
-                    self._looker = None
+                    self._prober = None
                     return
 
 

@@ -207,7 +207,7 @@ class PolledFeed:
     def __init__(self, connection: Connection, identity: str) -> None:
         self._connection = connection
         self._identity = identity
-        self._told: dict[tuple[Any, ...], int] = {}
+        self._reported: dict[tuple[Any, ...], int] = {}
         self._scopes: list[Any] | None = None
 
     async def token_of_now(self, database: Database) -> bytes:
@@ -265,13 +265,13 @@ class PolledFeed:
         return changes
 
     def _is_new(self, key: tuple[Any, ...], timestamp: Timestamp) -> bool:
-        if key in self._told:
+        if key in self._reported:
             return False
-        self._told[key] = timestamp.time
+        self._reported[key] = timestamp.time
         return True
 
     def _forget(self, before_s: int) -> None:
-        self._told = {key: reported_s for key, reported_s in self._told.items() if reported_s >= before_s}
+        self._reported = {key: reported_s for key, reported_s in self._reported.items() if reported_s >= before_s}
 
     def _token(self, timestamp: Timestamp) -> bytes:
         return bson.encode({"store": self._identity, "polled": timestamp})

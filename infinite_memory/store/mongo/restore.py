@@ -72,7 +72,7 @@ class RestoreJob(Restore):
         self._staged: Counter[str] = Counter()
         self._skipped = self._replaced = 0
         self._links: list[Chunk] = []
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
 
     @property
     def _only(self) -> bool:
@@ -307,13 +307,13 @@ class RestoreJob(Restore):
                         raise
                     raise BackupError(f"MongoDB does not take the backup's {name}; nothing was changed") from exc
             self._staged[name] += len(batch)
-        if time.monotonic() - self._told_at > _TELL_S:
+        if time.monotonic() - self._reported_at > _TELL_S:
             async with self._connection.operation() as database:
                 await self._tell(database)
 
     async def _tell(self, database: Database) -> None:
         """Write a heartbeat; everything staged before is durable once this is."""
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
         await database[schema.META].update_one({"_id": self._journal}, {"$set": {"at": utc_now()}})
 
     async def _check_staged(self, database: Database) -> None:

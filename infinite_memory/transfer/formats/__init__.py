@@ -190,7 +190,7 @@ def _find_format(file: SourceFile, name: str | None, source: Source) -> tuple[Fo
 def _no_form(source: Source, name: str | None, refused: list[Refused]) -> str:
     names = ", ".join(form.name for form in FORMATS)
     if not source.is_many and refused:
-        why = refused[0].why
+        why = refused[0].reason
         return f"{refused[0].where!r} {why}" + (f"; known: {names}" if why == _OTHER else "")
     if name is not None:
         return f"{source.path.name!r} holds no file in the form {name}"

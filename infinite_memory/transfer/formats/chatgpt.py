@@ -63,7 +63,7 @@ class _Said:
     """A message's text, or why it is skipped. Both None: it is empty."""
 
     text: str | None = None
-    why: str | None = None
+    reason: str | None = None
     kind: str | None = None
     title: str | None = None
     metadata: Json = field(default_factory=dict)
@@ -92,13 +92,13 @@ class _Conversation:
                     location,
                     lambda key=key, said=said, location=location: self._memory(key, said, location),  # type: ignore[misc]
                 )
-            elif said.why is not None:
-                left_out[said.why] += 1
+            elif said.reason is not None:
+                left_out[said.reason] += 1
         for key, node in self._nodes.items():
             if key not in shown:
                 said = _read_message(to_object(node.get("message")))
-                if said.text is not None or said.why is not None:
-                    left_out[OFF_THREAD if said.text is not None else said.why or ""] += 1
+                if said.text is not None or said.reason is not None:
+                    left_out[OFF_THREAD if said.text is not None else said.reason or ""] += 1
         for why, count in left_out.items():
             yield self._reading.refused(_several(count, self._location), why, count)
 
@@ -160,17 +160,17 @@ def _read_message(message: Json) -> _Said:
     if not message or (text is None and not has_media and kind not in _REASONING):
         return _Said()
     if about.get("is_visually_hidden_from_conversation") is True or kind in _HIDDEN_KINDS:
-        return _Said(why=HIDDEN)
+        return _Said(reason=HIDDEN)
     if role == "system":
-        return _Said(why=SYSTEM)
+        return _Said(reason=SYSTEM)
     if role not in ("user", "assistant"):
-        return _Said(why=TOOL)
+        return _Said(reason=TOOL)
     if kind in _REASONING:
-        return _Said(why=REASONING)
+        return _Said(reason=REASONING)
     if isinstance(recipient, str) and recipient not in ("", "all"):
         return _to_tool(recipient, text, kind, about)
     if text is None:
-        return _Said(why=ONLY_MEDIA)
+        return _Said(reason=ONLY_MEDIA)
     return _Said(text, metadata=_about(about))
 
 
@@ -179,12 +179,12 @@ def _to_tool(recipient: str, text: str | None, kind: Any, about: Json) -> _Said:
     if recipient.startswith(_CANVAS):
         document = to_object(text)
         if (written := to_text(document.get("content"))) is None:
-            return _Said(why=CANVAS_CHANGE)
+            return _Said(reason=CANVAS_CHANGE)
         kinds = {"document_type": document["type"]} if to_text(document.get("type")) else {}
         return _Said(written, kind="document", title=to_text(document.get("name")), metadata=_about(about) | kinds)
     if kind == "code" and recipient == "python" and text is not None:
         return _Said(text, kind="code", metadata=_about(about))
-    return _Said(why=TOOL)
+    return _Said(reason=TOOL)
 
 
 def _text(content: Json, about: Json) -> tuple[str | None, bool]:

@@ -96,7 +96,7 @@ class Refused:
     """A skipped entry: its position and the reason, neither of which quotes it; ``value`` may, and is shown to its owner only."""
 
     where: str
-    why: str
+    reason: str
     count: int = 1
     value: str | None = None
 

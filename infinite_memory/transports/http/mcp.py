@@ -301,26 +301,26 @@ class RecentEvents(EventStore):
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self._kept: OrderedDict[str, tuple[str, JSONRPCMessage | None, int]] = OrderedDict()
+        self._events: OrderedDict[str, tuple[str, JSONRPCMessage | None, int]] = OrderedDict()
         self._chars = 0
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         name = str(next(self._numbers))
         chars = 0 if message is None else count_chars(message)
-        self._kept[name] = (stream_id, message, chars)
+        self._events[name] = (stream_id, message, chars)
         self._chars += chars
-        while len(self._kept) > EVENTS or (self._chars > EVENT_CHARS and len(self._kept) > 1):
-            _, (_, _, gone) = self._kept.popitem(last=False)
+        while len(self._events) > EVENTS or (self._chars > EVENT_CHARS and len(self._events) > 1):
+            _, (_, _, gone) = self._events.popitem(last=False)
             self._chars -= gone
         return name
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
-        if last_event_id not in self._kept:
+        if last_event_id not in self._events:
             return None
-        stream = self._kept[last_event_id][0]
-        later = itertools.dropwhile(lambda name: name != last_event_id, list(self._kept))
+        stream = self._events[last_event_id][0]
+        later = itertools.dropwhile(lambda name: name != last_event_id, list(self._events))
         for name in list(later)[1:]:
-            session, message, _ = self._kept.get(name, ("", None, 0))
+            session, message, _ = self._events.get(name, ("", None, 0))
             if session == stream and message is not None:
                 await send_callback(EventMessage(message, name))
         return stream

@@ -20,7 +20,7 @@ class OwnerToken:
     def __init__(self, file: Path) -> None:
         self.file = file
         self._value, self._mark = "", (0, 0, 0)
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def read(self) -> str:
         """Return the token, created on first use; only the owner can read the file.
@@ -57,12 +57,12 @@ class OwnerToken:
 
     def announce(self) -> None:
         """Make all running requests check their tokens again."""
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def news(self) -> asyncio.Event:
         """Return the event that is set at the next change of a token."""
-        return self._news
+        return self._changed
 
     def _look(self) -> tuple[int, int, int] | None:
         try:

@@ -145,13 +145,13 @@ def test_what_is_saved_by_its_content_again_is_another_memory(open_memory: Open)
             engine = memory.engine
             await memory.ok("create_memory_scope", scope_name="Elsewhere")
             new = NewMemory("tea", "Global", source="x", structured={"a": 1})
-            first = (await engine.memories.upsert(new)).kept.memory.memory_id
+            first = (await engine.memories.upsert(new)).result.memory.memory_id
             await engine.memories.move(first, "Elsewhere")
             assert set(await engine.memories.find_taken(await engine.scopes.get("Global"), [first])) == {first}
             await memory.ok("delete_memory", target={"memory_id": first})
-            second = (await engine.memories.upsert(new)).kept.memory.memory_id
+            second = (await engine.memories.upsert(new)).result.memory.memory_id
             assert second != first
-            assert (await engine.memories.upsert(new)).kept.memory.memory_id == second
+            assert (await engine.memories.upsert(new)).result.memory.memory_id == second
             await engine.memories.restore(first)
             assert (await engine.memories.get(first)).scope_id == (await engine.scopes.get("Elsewhere")).scope_id
             await check_soundness(memory)

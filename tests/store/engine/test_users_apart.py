@@ -40,7 +40,7 @@ async def store_for(engine: Engine, user: str, *texts: str) -> list[MemoryId]:
 
 async def save(memory: Memory) -> tuple[MemoryId, UpsertOutcome]:
     done = await memory.engine.memories.upsert(TEA)
-    return done.kept.memory.memory_id, done.outcome
+    return done.result.memory.memory_id, done.outcome
 
 
 # ids
@@ -82,13 +82,13 @@ def test_what_a_merged_backup_brought_is_met_and_what_was_there_too(open_memory:
         async with open_memory("two") as two:
             own = (
                 await two.engine.memories.upsert(dataclasses.replace(TEA, structured={"text": "own"}, text="own"))
-            ).kept.memory
+            ).result.memory
             await two.ok("restore_backup", file=backup["path"], mode="merge")
             # "Global" of the backup is this database's "Global": the memory stands there under its own id.
             scope = await two.engine.scopes.get("Global")
             assert (await two.engine.memories.get(memory_id)).scope_id == scope.scope_id
             again = await two.engine.memories.upsert(dataclasses.replace(TEA, structured={"text": "own"}, text="own"))
-            assert again.kept.memory.memory_id == own.memory_id
+            assert again.result.memory.memory_id == own.memory_id
             keys = await two.services.index.id_keys.get()
             assert len(keys.secrets) == 2
 

@@ -44,10 +44,10 @@ def jobs_of(memory: Memory) -> Jobs:
 async def settled(memory: Memory) -> None:
     """Wait until the jobs have started and nothing is due."""
     jobs = jobs_of(memory)
-    while jobs._wakeups is None or jobs._looking is None:
+    while jobs._wakeups is None or jobs._due_task is None:
         await asyncio.sleep(0.02)
-    if jobs._looking is not None:
-        await jobs._looking
+    if jobs._due_task is not None:
+        await jobs._due_task
     await jobs.run_due()
 
 

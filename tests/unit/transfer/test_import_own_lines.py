@@ -59,7 +59,7 @@ def test_a_line_that_cannot_be_taken_whole_is_left_out_and_told(bad: object, why
     _, entries = read_entries(write(tmp_path, {"text": "before"}, bad, {"text": "after"}))
     assert [one.text for one in memories(entries)] == ["before", "after"]
     [refused] = [one for one in entries if isinstance(one, Refused)]
-    assert (refused.where, refused.why) == ("line 2", why)
+    assert (refused.where, refused.reason) == ("line 2", why)
 
 
 def test_a_line_that_is_no_json_costs_itself_alone(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_line_that_cannot_be_taken_whole_is_named_and_the_next_is_read(tmp_pat
     refused, kept = read(tmp_path, f"text,timestamp,importance\n{line}\nkettle,2024-05-06,5\n")
     assert isinstance(refused, Refused)
     assert refused.where == "line 2"
-    assert why in refused.why
+    assert why in refused.reason
     assert isinstance(kept, Incoming)
     assert kept.text == "kettle"
 

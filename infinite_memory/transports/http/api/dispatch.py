@@ -85,9 +85,9 @@ def check_may(grant: TokenPermissions, route: Route) -> None:
     """
     if grant.read_only and route.writes:
         raise ForbiddenError("this token only reads")
-    if route.whose is Whose.FULL and not grant.sees_all:
+    if route.audience is Whose.FULL and not grant.sees_all:
         raise ForbiddenError("this route is for tokens that are bound to no users or scopes")
-    if route.whose is Whose.USERS and grant.scope_ids is not None:
+    if route.audience is Whose.USERS and grant.scope_ids is not None:
         raise ForbiddenError("this route is about users; this token is bound to scopes")
 
 

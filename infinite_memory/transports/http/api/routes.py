@@ -54,7 +54,7 @@ class Route:
     about: str
     run: Callable[[ApiRequest], Awaitable[tuple[int, Json]]]
     gives: dict[int, str]
-    whose: Whose = Whose.ANY
+    audience: Whose = Whose.ANY
     writes: bool = False
     query: tuple[Field, ...] = ()
     body: tuple[Field, ...] | None = None

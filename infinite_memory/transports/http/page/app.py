@@ -187,7 +187,7 @@ class PageApp:
             if scope["method"] == "POST":
                 form = await self._read_form(receive, take_place)
                 _check_csrf(session, form.pop("csrf", ""))
-            _check_may(grant, route.whose, writes=route.writes)
+            _check_may(grant, route.audience, writes=route.writes)
             queries = await Queries.open(self.backend, grant, self._user(grant, session))
             is_partial = headers.get("hx-request") == "true" and headers.get("hx-boosted") != "true"
             visit = Visit(
@@ -274,10 +274,10 @@ async def _run(route: PageRoute, visit: Visit) -> Response:
     try:
         return await route.run(visit)
     except InfiniteMemoryError as exc:
-        if route.again is None or isinstance(exc, AuthenticationError):
+        if route.retry_view is None or isinstance(exc, AuthenticationError):
             raise
         visit.problem = exc
-        return await route.again(visit)
+        return await route.retry_view(visit)
 
 
 async def _no_place() -> None:

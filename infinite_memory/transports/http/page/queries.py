@@ -85,7 +85,7 @@ class Queries:
     async def run(
         self, action: str, fields: Mapping[str, Any], progress: Progress = no_progress, *, counts_use: bool = False,
         expected_revision: int | None = None, uploads: Path | None = None, agreement: Agreement | None = None,
-        most_texts: int = MAX_REPORTED_IDS,
+        max_texts: int = MAX_REPORTED_IDS,
     ) -> Json:  # fmt: skip
         """Return the reply of a command of the native contract.
 
@@ -94,7 +94,7 @@ class Queries:
             expected_revision: Reject a change if the memory has another revision by then.
             uploads: The folder of a file to import that the caller sent: it may see its contents.
             agreement: What the page showed before; anything beyond it is rejected.
-            most_texts: The number of memories to be forgotten whose text is shown.
+            max_texts: The number of memories to be forgotten whose text is shown.
 
         Raises:
             InfiniteMemoryError: it failed, or needs full visibility.
@@ -103,7 +103,7 @@ class Queries:
         request.session.counts_use = self.counts(is_asked=counts_use)
         request.session.expected_revision = expected_revision
         request.session.uploads = uploads
-        request.session.most_texts = most_texts
+        request.session.max_texts = max_texts
         if self.is_narrow and action not in BOUND_COMMANDS:
             raise ForbiddenError("a token that is bound to users or scopes may not do this")
         contract = NativeContract(
@@ -288,7 +288,7 @@ class Queries:
         engine = await self.engine()
         with _describing_changes():
             target = ForgetTarget(tag=tag, scope=scope)
-            return await engine.forget.matching(target, ForgetMode.SOFT, agreement=Agreement(most=limit))
+            return await engine.forget.matching(target, ForgetMode.SOFT, agreement=Agreement(max_count=limit))
 
     async def bring_back(self, hidden_at: dt.datetime) -> tuple[int, list[str]]:
         """Restore all memories that were soft-forgotten at an instant, in any scope.

@@ -66,7 +66,7 @@ class Visit:
         return [
             (address, name)
             for address, name in VIEWS
-            if address in there and (self.grant.sees_all or there[address].whose is Whose.ANY)
+            if address in there and (self.grant.sees_all or there[address].audience is Whose.ANY)
         ]
 
     def text(self, name: str) -> str:
@@ -107,9 +107,9 @@ class PageRoute:
     method: str
     path: str
     run: View
-    whose: Whose
+    audience: Whose
     writes: bool
-    again: View | None
+    retry_view: View | None
     pattern: Any
 
     def match(self, path: str) -> dict[str, str] | None:

@@ -58,7 +58,7 @@ async def show_forget_many(visit: Visit) -> Response:
     if visit.problem is None and target and set(target) != {"scope"}:
         try:
             request = {"target": target, "dry_run": True}
-            preview = await visit.queries.run("delete_memory", request, most_texts=SHOWN)
+            preview = await visit.queries.run("delete_memory", request, max_texts=SHOWN)
         except InfiniteMemoryError as exc:
             visit.problem = exc
     if set(target) == {"scope"}:

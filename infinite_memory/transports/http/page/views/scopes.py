@@ -98,8 +98,10 @@ async def archive(visit: Visit) -> Response:
     """Archive a scope; that can be undone."""
     name = visit.text("name")
     if name != ALWAYS_THERE:
-        agreed = dataclasses.replace(_shown(visit), most=sys.maxsize)  # more of them do no harm: it can be undone
-        await visit.queries.run("delete_memory", {"target": {"scope": name}}, agreement=agreed)
+        agreement = dataclasses.replace(
+            _shown(visit), max_count=sys.maxsize
+        )  # more of them do no harm: it can be undone
+        await visit.queries.run("delete_memory", {"target": {"scope": name}}, agreement=agreement)
         visit.session.offer_undo(Undo(f"the scope {name}", scope=name))
         return visit.go(LIST, f"{name} is archived.")
     gone = await (await visit.queries.engine()).forget.matching(ForgetTarget(scope=name), ForgetMode.SOFT)
@@ -129,9 +131,11 @@ async def delete(visit: Visit) -> Response:
         most = int(visit.text("most"))
     except ValueError as exc:
         raise InvalidRequestError("", "how many memories were shown is not told; open the scope again") from exc
-    agreed = Agreement(most=most) if name == ALWAYS_THERE else dataclasses.replace(_shown(visit), most=most)
+    agreement = (
+        Agreement(max_count=most) if name == ALWAYS_THERE else dataclasses.replace(_shown(visit), max_count=most)
+    )
     fields = {"target": {"scope": name}, "forget_mode": "hard"}
-    gone = await visit.queries.run("delete_memory", fields, agreement=agreed)
+    gone = await visit.queries.run("delete_memory", fields, agreement=agreement)
     return visit.go(LIST, f"{name} and {format_count(gone['deleted_count'], 'memory')} are removed for good.")
 
 
