@@ -88,7 +88,7 @@ def test_a_route_that_may_change_something_is_marked(route: Route) -> None:
 )  # fmt: skip
 def test_bound_tokens_come_to_what_is_narrowed_for_them(grant: TokenPermissions, may: set[Whose]) -> None:
     for route in ROUTES:
-        if route.whose in may:
+        if route.audience in may:
             check_may(grant, route)
         else:
             with pytest.raises(ForbiddenError):
