@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from infinite_memory.errors import SidecarError, SidecarNotReadyError
 from infinite_memory.index.base import Spelling, TextFiles, TextIndex, TextRow
 from infinite_memory.models import Filter, IndexRow, MemoryId
+from tests.processes import LONG
 from tests.unit.index import filter_cases
 from tests.unit.index.builders import DATABASE, START, make_row, memory_id, revisions, scope_id
 from tests.unit.index.filter_cases import ARCHIVED, FILTERS, HOSTILE, ROWS
@@ -276,7 +277,7 @@ def filled(
     index.close()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200 if LONG else 60, deadline=None)
 @given(where=FILTERS)
 def test_a_filter_lets_through_what_its_parts_say(filled: TextIndex, where: Filter) -> None:
     expected = {row.memory_id for row in ROWS if filter_cases.passes(row, where)}

@@ -212,7 +212,7 @@ def filled(
     index.close()
 
 
-@settings(max_examples=300 if LONG else 100, deadline=None)
+@settings(max_examples=300 if LONG else 40, deadline=None)
 @given(where=FILTERS)
 def test_a_filter_lets_through_what_its_parts_say(filled: VectorIndex, where: Filter) -> None:
     expected = {row.memory_id: row for row in ROWS if filter_cases.passes(row, where)}
@@ -645,7 +645,7 @@ def test_searches_stay_right_while_others_write_remove_and_compact(make: Make) -
     index = make(make_row(number, scope=1) for number in range(200))
     steady, done = Filter(scope_ids=frozenset({scope_id(1)})), threading.Event()
     expected = index.search(QUERY, 30, steady)
-    writes = 300 if LONG else 90
+    writes = 300 if LONG else 45
 
     def write() -> None:
         for number in range(1, writes + 1):
