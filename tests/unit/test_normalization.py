@@ -45,8 +45,8 @@ def test_every_text_of_this_checkout_is_what_the_library_makes_of_it(form: Form)
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_character_is_what_the_library_makes_of_it_whatever_stands_around_it(form: Form) -> None:
-    run = make_run(40)
-    for point in range(0x110000):
+    run, step = make_run(40), 1 if LONG else 2  # a short run: even ones by the first two forms, odd ones by the others
+    for point in range(FORMS.index(form) // 2 % step, 0x110000, step):
         character = chr(point)
         if unicodedata.decomposition(character) or unicodedata.category(character)[0] == "M":
             text = f"{run}{character}{run[1:]}{character * 40}\u0316"
