@@ -153,8 +153,8 @@ class InfiniteMemoryStore(BaseStore):
 
     def _find(self, namespace: Namespace, key: str) -> list[MemoryItem]:
         """Find the memories of one item, newest first: one, unless two were written concurrently."""
-        same = [item for item in self._all([_own_tag(namespace, key)]) if _get_place(item) == (namespace, key)]
-        return sorted(same, key=lambda same_item: (_updated_at(same_item), same_item.memory_id), reverse=True)
+        matching = [item for item in self._all([_own_tag(namespace, key)]) if _get_place(item) == (namespace, key)]
+        return sorted(matching, key=lambda same_item: (_updated_at(same_item), same_item.memory_id), reverse=True)
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         limit = op.offset + op.limit

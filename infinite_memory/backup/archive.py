@@ -211,10 +211,10 @@ class BackupReader:
     def checksum(self) -> str:
         """Read the file again; returns its SHA-256 in hexadecimal."""
         self._file.seek(0)
-        whole = hashlib.sha256()
+        digest = hashlib.sha256()
         while block := self._file.read(_READ_BYTES):
-            whole.update(block)
-        return whole.hexdigest()
+            digest.update(block)
+        return digest.hexdigest()
 
     def _end(self, offset: int, tail: Mapping[str, Any], counts: Counter[str], number: int) -> None:
         trailer = self._read(TRAILER.size, "its last bytes")

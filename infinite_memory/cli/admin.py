@@ -155,8 +155,8 @@ def config(options: argparse.Namespace) -> int:
         print(f"checkout: {CHECKOUT_CONFIG_FILE}")
     print()
     for row in rows:
-        shown = "" if row["value"] is None else json.dumps(row["value"], ensure_ascii=False)
-        print(f"{row['name']:<32} {shown:<24} {row['set_by']:<12} {row['about']}")
+        text = "" if row["value"] is None else json.dumps(row["value"], ensure_ascii=False)
+        print(f"{row['name']:<32} {text:<24} {row['set_by']:<12} {row['about']}")
     return 0
 
 
@@ -234,11 +234,13 @@ def _check_parts(
 
 def report_health(health: Json, stats: Json, database: str, add_finding: AddFinding) -> None:
     """Report the health of the daemon's parts; a model that is still being prepared is not a fault."""
-    for name, says in health.get("checks", {}).items():
-        if name == "model" and says != "ok" and _is_preparing(stats):
-            add_finding(name, None, f"{says}; nothing to do: until then memories are found by their words", wait=True)
+    for name, message in health.get("checks", {}).items():
+        if name == "model" and message != "ok" and _is_preparing(stats):
+            add_finding(
+                name, None, f"{message}; nothing to do: until then memories are found by their words", wait=True
+            )
         else:
-            add_finding(name, None if says == "ok" else says, database if name == "mongodb" else "works")
+            add_finding(name, None if message == "ok" else message, database if name == "mongodb" else "works")
 
 
 def _is_preparing(stats: Json) -> bool:
@@ -260,11 +262,11 @@ def _set_aside(documents: list[Json]) -> str | None:
 def _check_files(status: Json, scopes: int, add_finding: AddFinding) -> None:
     """Check that the daemon's open file limit is enough for its scopes."""
     files = status.get("open_files") or {}
-    if (most := files.get("max_scopes")) is None:
+    if (max_scopes := files.get("max_scopes")) is None:
         add_finding("files", None, "no limit of open files")
         return
-    counts = f"{files['limit']:,} open files are enough for {format_count(most, 'scope')}; there are {scopes:,}"
-    add_finding("files", f"{counts}; raise the hard limit of open files" if scopes >= most else None, counts)
+    counts = f"{files['limit']:,} open files are enough for {format_count(max_scopes, 'scope')}; there are {scopes:,}"
+    add_finding("files", f"{counts}; raise the hard limit of open files" if scopes >= max_scopes else None, counts)
 
 
 def _check_model(settings: Config, add_finding: AddFinding) -> None:

@@ -82,8 +82,8 @@ def malformed_files(home: Path) -> str | None:
     from infinite_memory.hooks.sessions import Sessions
 
     names = [*Sessions(home).malformed(), *(f"spool/{name}" for name in events_set_aside(home))]
-    shown = ", ".join(names[:MAX_SHOWN]) + (f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else "")
-    return f"files of {hooks_folder(home)} that cannot be understood are passed over: {shown}" if names else None
+    listed = ", ".join(names[:MAX_SHOWN]) + (f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else "")
+    return f"files of {hooks_folder(home)} that cannot be understood are passed over: {listed}" if names else None
 
 
 def describe_event(event: dict[str, Any]) -> str:

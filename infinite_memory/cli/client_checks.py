@@ -26,8 +26,8 @@ def check_clients(environ: Mapping[str, str], user: Path, add_finding: AddFindin
     """Report for each client with settings whether it starts this memory; one line if none does."""
     has_server = [_check(client, find_target(client, environ, sys.platform, user), add_finding) for client in CLIENTS]
     if not any(has_server):
-        says = "none has this memory among its servers (extensions are not seen): `infinite-memory connect CLIENT` enters it"
-        add_finding("clients", None, says)
+        message = "none has this memory among its servers (extensions are not seen): `infinite-memory connect CLIENT` enters it"
+        add_finding("clients", None, message)
 
 
 def _check(client: str, target: Target, add_finding: AddFinding) -> bool:
@@ -56,8 +56,8 @@ def _check(client: str, target: Target, add_finding: AddFinding) -> bool:
 def _report_missing(client: str, target: Target, add_finding: AddFinding) -> bool:
     """Report that Claude Desktop, if it was ever started, has no entry; False, as `_check` returns without one."""
     if client == SHORT_PATH_CLIENT and target.file.parent.is_dir():
-        says = f"not among the servers of {target.file} (an extension is not seen): `infinite-memory connect {client}` enters it"
-        add_finding(f"server {client}", None, says)
+        message = f"not among the servers of {target.file} (an extension is not seen): `infinite-memory connect {client}` enters it"
+        add_finding(f"server {client}", None, message)
     return False
 
 

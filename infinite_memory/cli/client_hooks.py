@@ -84,10 +84,10 @@ def hook_commands(client: str, command: Sequence[str], home: str | None, *, is_w
     named = ["--home", home] if home else []
 
     def line(event: str) -> str:
-        whole = [*command, "hook", event, "--client", client, *named]
+        arguments = [*command, "hook", event, "--client", client, *named]
         if not is_windows:
-            return shlex.join(whole)
-        text = subprocess.list2cmdline(whole)
+            return shlex.join(arguments)
+        text = subprocess.list2cmdline(arguments)
         return f"& {text}" if client in _POWERSHELL and text.startswith('"') else text
 
     return {event: line(event) for event in _EVENTS_OF.get(client, tuple(EVENTS[client]))}

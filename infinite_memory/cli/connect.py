@@ -82,11 +82,11 @@ def _connect(options: argparse.Namespace, result: Json) -> None:
     hook_file = None if options.no_hooks else client_hooks.find_hook_file(options.client, os.environ, user)
     commands = {} if hook_file is None else _hook_commands(options.client, entry)
     if options.print:
-        shown = {target.file: render_entry(target, entry)}
+        entries = {target.file: render_entry(target, entry)}
         if hook_file is not None:
-            shown[hook_file.file] = client_hooks.with_hooks(hook_file, shown.get(hook_file.file, ""), commands)
-        print("\n".join(f"{file}:\n{text}" for file, text in shown.items()), end="")
-        result["files"] = [{"file": str(file), "text": text} for file, text in shown.items()]
+            entries[hook_file.file] = client_hooks.with_hooks(hook_file, entries.get(hook_file.file, ""), commands)
+        print("\n".join(f"{file}:\n{text}" for file, text in entries.items()), end="")
+        result["files"] = [{"file": str(file), "text": text} for file, text in entries.items()]
         return
     edits = _edits(target, hook_file, None if options.remove else entry, commands)
     changed = {file: (before, after) for file, (before, after) in edits.items() if after != (before or "")}
@@ -340,11 +340,11 @@ def replace_text(file: Path, after: str, *, keep_copy: bool = False) -> Path | N
             backup = next(
                 candidate for name in names if _create(candidate := file.with_name(name), file.read_bytes(), mode)
             )
-        beside = file.with_name(f"{file.name}.{secrets.token_hex(8)}.tmp")
+        temporary = file.with_name(f"{file.name}.{secrets.token_hex(8)}.tmp")
         # JSON may contain a lone surrogate, which cannot be encoded; it is written as the escape that it was.
-        if not _create(beside, after.encode("utf-8", "backslashreplace"), mode):
-            raise FileExistsError(errno.EEXIST, f"{beside} is there already")
-        beside.replace(file)
+        if not _create(temporary, after.encode("utf-8", "backslashreplace"), mode):
+            raise FileExistsError(errno.EEXIST, f"{temporary} is there already")
+        temporary.replace(file)
     except OSError as exc:
         raise ConfigError(f"{file} cannot be written: {exc.strerror or exc}") from None
     return backup

@@ -35,10 +35,12 @@ def _restore(options: argparse.Namespace, reply: Json, revision: int) -> Json:
     """Restore one version of a memory; refused if its content was changed after the version that followed."""
     memory, old = reply["memory"], find_version(reply, revision)
     if old is None or was_changed_since(reply, revision):
-        says = f"{memory['memory_id']} was changed again since; show --history {memory['memory_id']} has every version"
-        return {"status": "ERROR", "error": says, "error_code": "MEMORY_CHANGED"}
+        message = (
+            f"{memory['memory_id']} was changed again since; show --history {memory['memory_id']} has every version"
+        )
+        return {"status": "ERROR", "error": message, "error_code": "MEMORY_CHANGED"}
     if not (changes := build_changes(old, memory)):
-        says = f"what was added to {memory['memory_id']} can be changed, but not taken away again"
-        return {"status": "ERROR", "error": says, "error_code": "MEMORY_CHANGED"}
+        message = f"what was added to {memory['memory_id']} can be changed, but not taken away again"
+        return {"status": "ERROR", "error": message, "error_code": "MEMORY_CHANGED"}
     request = {"action": "update_memory", "memory_id": memory["memory_id"]} | changes
     return daemon_requests.ask(options, request, expected_revision=memory["revision"])

@@ -128,8 +128,8 @@ def _targets(options: argparse.Namespace) -> tuple[list[Json], Json]:
 
 def _list_ids(options: argparse.Namespace) -> Iterator[str]:
     """Yield the ids of all memories with the given tag or in the given scope."""
-    narrow = {} if options.tag is None else {"tags": [options.tag]}
-    request: Json = {"action": "list_memories", "scope": options.in_scope or "ALL", "filter": narrow, "limit": PAGE}
+    filters = {} if options.tag is None else {"tags": [options.tag]}
+    request: Json = {"action": "list_memories", "scope": options.in_scope or "ALL", "filter": filters, "limit": PAGE}
     cursor: Json = {}
     while True:
         reply = _checked(daemon_requests.ask(options, request | cursor))
@@ -185,15 +185,19 @@ def _show(options: argparse.Namespace, memories: list[Json]) -> None:
 
 def _report(options: argparse.Namespace, preview: Preview, replies: list[Json]) -> int:
     count = sum(reply["deleted_count"] for reply in replies)
-    gone = [memory_id for reply in replies for memory_id in reply["memory_ids"]]
+    forgotten_ids = [memory_id for reply in replies for memory_id in reply["memory_ids"]]
     if not options.for_good:
-        entry = {"scope": preview.scope} if preview.scope is not None else {"memory_ids": gone}
-        if preview.scope is None and count > len(gone):
+        entry = {"scope": preview.scope} if preview.scope is not None else {"memory_ids": forgotten_ids}
+        if preview.scope is None and count > len(forgotten_ids):
             entry = {"memory_ids": preview.memory_ids}
         UndoJournal().add(entry)
     if options.json:
         whole_scope = {} if preview.scope is None else {"scope": preview.scope}
-        fields = {"deleted_count": count, "memory_ids": gone, "forget_mode": "hard" if options.for_good else "soft"}
+        fields = {
+            "deleted_count": count,
+            "memory_ids": forgotten_ids,
+            "forget_mode": "hard" if options.for_good else "soft",
+        }
         print(json.dumps(fields | whole_scope, ensure_ascii=False))
         return 0
     scope = _with_scope(preview)

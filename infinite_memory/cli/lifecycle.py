@@ -114,15 +114,18 @@ def verify(options: argparse.Namespace, folder: Path, config: Config) -> int:
     from infinite_memory.backup.service import Checks, verify_file
 
     checks = Checks.of(config, find_secret(config.backup), allow_unlocked=options.allow_unlocked)
-    whole = verify_file(find_newest(folder) if options.newest else find_backup(folder, options.file), checks)
+    backup = verify_file(find_newest(folder) if options.newest else find_backup(folder, options.file), checks)
     if options.json:
-        fields = {"whole": True, "file": str(whole.file), "size_bytes": whole.size_bytes, "counts": dict(whole.counts)}
+        fields = {
+            "whole": True,
+            "file": str(backup.file),
+            "size_bytes": backup.size_bytes,
+            "counts": dict(backup.counts),
+        }
         print(json.dumps(fields))
     else:
-        name = display_name(whole.file)
-        print(
-            f"{name} is whole: {format_count(whole.memories, 'memory')} in {format_count(whole.scopes, 'scope')}, made {whole.created_at}"
-        )
+        size = f"{format_count(backup.memories, 'memory')} in {format_count(backup.scopes, 'scope')}"
+        print(f"{display_name(backup.file)} is whole: {size}, made {backup.created_at}")
     return 0
 
 
@@ -152,9 +155,9 @@ def restore(options: argparse.Namespace, ask: Ask, folder: Path) -> int:
         if reply.get(name)
     ]
     saved = f"; what was there before is in {reply['saved_before']}" if "saved_before" in reply else ""
-    beside = "".join(f", {change}" for change in changes)
+    suffix = "".join(f", {change}" for change in changes)
     memories = format_count(reply["restored_memories"], "memory")
-    print(f"{would} {memories} in {format_count(reply['restored_scopes'], 'new scope')}{beside}{saved}")
+    print(f"{would} {memories} in {format_count(reply['restored_scopes'], 'new scope')}{suffix}{saved}")
     return 0
 
 
@@ -177,8 +180,8 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
     )
     if "note" in reply:
         print(f"  {reply['note']}")
-    if beside := reply.get("also_added"):
-        additions = ", ".join(f"{count:,} {kind}" for kind, count in beside.items())
+    if also_added := reply.get("also_added"):
+        additions = ", ".join(f"{count:,} {kind}" for kind, count in also_added.items())
         print(f"  {'would also be' if options.dry_run else 'also'} added: {additions}")
     if preview := reply.get("preview"):
         _print_preview(preview)
@@ -186,8 +189,8 @@ def import_(options: argparse.Namespace, ask: Ask) -> int:
         value = f": {in_one_line(str(entry['value']))}" if "value" in entry else ""
         print(f"  skipped {in_one_line(entry['entry'])}: {in_one_line(entry['why'])}{value}", file=sys.stderr)
     if len(listed) < reply["skipped"]:
-        for why, count in reply.get("skipped_reasons", {}).items():
-            print(f"  {count:,} in all: {in_one_line(why)}", file=sys.stderr)
+        for reason, count in reply.get("skipped_reasons", {}).items():
+            print(f"  {count:,} in all: {in_one_line(reason)}", file=sys.stderr)
     return 0
 
 
@@ -201,12 +204,12 @@ def _print_preview(preview: Json) -> None:
     print(f"  into the scopes: {', '.join(names + others)}")
     if preview["earliest"]:
         print(f"  from {local_day(preview['earliest'])} to {local_day(preview['latest'])}")
-    for name, says in (
+    for name, message in (
         ("undated", "without a date, which get the time of the import"),
         ("forgotten", "of them forgotten where they come from, and then here"),
     ):
         if preview[name]:
-            print(f"  {preview[name]:,} {says}")
+            print(f"  {preview[name]:,} {message}")
     for sample in preview["samples"]:
         day = local_day(sample["timestamp"]) or "no date"
         about = ", ".join([sample["scope"], *(f"#{tag}" for tag in sample["tags"])])

@@ -81,9 +81,9 @@ def add_filter(parser: argparse.ArgumentParser) -> None:
 
 def build_query(options: argparse.Namespace) -> Json:
     """Return the request for the arguments of `search`."""
-    narrow = {"tags": options.tags, "time_query": options.time}
+    filters = {"tags": options.tags, "time_query": options.time}
     request: Json = {"action": "retrieve_memory", "query": read_text(options.query)}
-    request |= {"filter": {name: value for name, value in narrow.items() if value is not None}}
+    request |= {"filter": {name: value for name, value in filters.items() if value is not None}}
     return request | ({} if options.in_scope is None else {"scope": options.in_scope})
 
 

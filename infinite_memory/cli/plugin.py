@@ -69,9 +69,9 @@ def render_plugin(
             hook["command"], hook["args"] = hook_command[0], [*hook_command[1:], *hook["args"], *named]
     files["hooks/hooks.json"] = _written(hooks)
     files[SERVERS] = _written({"mcpServers": {NAME: server}})
-    whole = shlex.join([command, *arguments, "capture"])
+    command_line = shlex.join([command, *arguments, "capture"])
     for name in [name for name in files if name.startswith("commands/")]:
-        text = files[name].replace(f"Bash({NAME} capture *)", f"Bash({whole} *)")
+        text = files[name].replace(f"Bash({NAME} capture *)", f"Bash({command_line} *)")
         files[name] = text.replace(
             f"`{NAME} capture pause`", f"`{shlex.join([command, *arguments, 'capture', 'pause', *named])}`"
         )
@@ -148,16 +148,16 @@ def _make_folders(folder: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    beside = _beside(path)
-    beside.unlink(missing_ok=True)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    temporary = _beside(path)
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     # The user's part of an entry may contain a lone surrogate, which JSON can escape but no encoding can represent.
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(text)
-        beside.replace(path)
+        temporary.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

@@ -77,8 +77,8 @@ def _tell(options: argparse.Namespace, documents: list[Json]) -> int:
         words = _WORDS if options.yes else _WOULD if options.mend or options.remove else _CAN
         for document in documents:
             faults = "; ".join(f"{fault['field']}: {fault['expected']} was expected" for fault in document["faults"])
-            beside = f", with {format_count(document['memories'], 'memory')}" if "memories" in document else ""
-            print(f"{document['collection']} {document['id']}: {faults}: {words[document['outcome']]}{beside}")
+            suffix = f", with {format_count(document['memories'], 'memory')}" if "memories" in document else ""
+            print(f"{document['collection']} {document['id']}: {faults}: {words[document['outcome']]}{suffix}")
         reasons = ", ".join(f"{count:,} {words[word]}" for word, count in counts.items() if count)
         print(f"{format_count(len(documents), 'document')} cannot be read: {reasons}")
         if not options.yes:

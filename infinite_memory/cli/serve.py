@@ -75,8 +75,8 @@ def _serve_here(options: argparse.Namespace, output: int) -> int:
     home.make()
     open_log(home, config.log)
     check_settings(config)
-    with ipc.locked(ipc.lock_path(home.path), wait=False, patience_s=LOCK_WAIT_S) as held:
-        if not held:
+    with ipc.locked(ipc.lock_path(home.path), wait=False, patience_s=LOCK_WAIT_S) as is_locked:
+        if not is_locked:
             raise DaemonError(
                 f"another process serves {home.path}; leave out --in-process to share it, or stop it (infinite-memory daemon stop)"
             )

@@ -58,11 +58,11 @@ class UndoJournal:
             self._write(entries)
 
     def _write(self, entries: list[Json]) -> None:
-        beside = self._file.with_name(f"{FILE}.{os.getpid()}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        temporary = self._file.with_name(f"{FILE}.{os.getpid()}")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(entries, file)
-        Path(beside).replace(self._file)
+        Path(temporary).replace(self._file)
 
 
 def _is_entry(entry: Json) -> bool:

@@ -22,19 +22,19 @@ PARTS = ("score", "meaning", "words", "tag", "exact_phrase", "conversation")
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     """Add the command to the parser of `infinite-memory`."""
-    why = commands.add_parser(
+    parser = commands.add_parser(
         "why", parents=[common], help="show why results are where they are, or why one is not shown"
     )
-    why.add_argument(
+    parser.add_argument(
         "query",
         nargs="+",
         metavar="QUERY",
         help="what `search` was asked, - reads it; with an id behind it only of that memory, also where it is not shown",
     )
-    memories.add_filter(why)
-    why.add_argument("--mode", choices=memories.MODES, help="what to go by; default: hybrid")
-    why.add_argument("-n", "--limit", type=int, default=10, metavar="N", help="most results; default: 10")
-    why.add_argument("--json", action="store_true", help="print the reply as JSON")
+    memories.add_filter(parser)
+    parser.add_argument("--mode", choices=memories.MODES, help="what to go by; default: hybrid")
+    parser.add_argument("-n", "--limit", type=int, default=10, metavar="N", help="most results; default: 10")
+    parser.add_argument("--json", action="store_true", help="print the reply as JSON")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -220,8 +220,8 @@ def _name_client(opened: list[McpSession]) -> str:
     info = opened[-1].client_info if opened else None
     if not isinstance(info, dict):
         return "a program without a name"
-    shown = " ".join(str(info[key]) for key in ("name", "version") if isinstance(info.get(key), str))
-    return " ".join(shown.split())[:MAX_NAME_CHARS] or "a program without a name"
+    client_name = " ".join(str(info[key]) for key in ("name", "version") if isinstance(info.get(key), str))
+    return " ".join(client_name.split())[:MAX_NAME_CHARS] or "a program without a name"
 
 
 def _names_other_lock(requested: Config, running: Config) -> bool:

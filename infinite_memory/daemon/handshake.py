@@ -145,9 +145,9 @@ def _start(home: Path, greeting: Json, deadline: float) -> None:
         make_home(home)
         patient_until = time.monotonic() + STARTER_S
         while True:
-            with ipc.locked(ipc.start_lock_path(home), wait=False) as held:
+            with ipc.locked(ipc.start_lock_path(home), wait=False) as is_locked:
                 # A client that is frozen while it holds the lock blocks nobody: of two daemons the second exits by itself.
-                if held or time.monotonic() > patient_until:
+                if is_locked or time.monotonic() > patient_until:
                     left_behind = ipc.read_record(home)  # read first: a daemon that listens by then wrote another
                     if not _listens(home):
                         _start_alone(home, greeting, deadline, left_behind)

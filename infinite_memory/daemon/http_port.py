@@ -163,11 +163,13 @@ def _read_port(file: Path) -> int:
 
 def _write_port(file: Path, port: int) -> None:
     """Store the page's port for the next time; if that fails, the page gets another address then."""
-    beside = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    temporary = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
+        with os.fdopen(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        ) as stream:
             stream.write(f"{port}\n")
-        replace_file(beside, file)
+        replace_file(temporary, file)
     except OSError as exc:
         log.warning("the page's port is not written down: %s", exc, extra={"event": "page_port_not_written"})
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

@@ -107,13 +107,13 @@ def _make_private(folder: Path, home: Path) -> None:
 
 def write_record(home: Path, record: Json) -> None:
     """Write the daemon's record atomically."""
-    beside = record_path(home).with_suffix(".tmp")
+    temporary = record_path(home).with_suffix(".tmp")
     with contextlib.suppress(FileNotFoundError):
-        beside.unlink()
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        temporary.unlink()
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(record, file)
-    replace_file(beside, record_path(home))
+    replace_file(temporary, record_path(home))
     with contextlib.suppress(OSError):  # used by scripts only
         check_regular(pid_path(home))
         pid_path(home).write_text(f"{record['pid']}\n", "utf-8")

@@ -64,10 +64,10 @@ class Admission:
         first = (await _read_line(reader, ipc.CHALLENGE_BYTES)).strip()
         if proofs.is_same(first, token):
             return True  # clients of 0.1.0 send the token itself
-        asked = json.loads(first)
-        if not isinstance(asked, dict) or not proofs.is_nonce(asked.get("nonce")):
+        request = json.loads(first)
+        if not isinstance(request, dict) or not proofs.is_nonce(request.get("nonce")):
             return False
-        nonces = (asked["nonce"], proofs.make_nonce())
+        nonces = (request["nonce"], proofs.make_nonce())
         proof = proofs.sign(token, proofs.BY_DAEMON, self._address, *nonces)
         writer.write(json.dumps({"nonce": nonces[1], "proof": proof}).encode() + b"\n")
         await writer.drain()

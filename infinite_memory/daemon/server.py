@@ -350,8 +350,8 @@ def _run_alone(config: Config, home: Home, *, wait: bool) -> int:
     end = time.monotonic() + (LOCK_WAIT_S if wait else 0)
     supervisor, was_asked = Supervisor(os.environ), False
     while True:
-        with ipc.locked(ipc.lock_path(home.path), wait=False) as held:
-            if held:
+        with ipc.locked(ipc.lock_path(home.path), wait=False) as is_locked:
+            if is_locked:
                 ipc.remove_stale_record(home.path)
                 handover.withdraw_restart(home.path)
                 check_settings(config)

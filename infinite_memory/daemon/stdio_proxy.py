@@ -92,30 +92,30 @@ class StdioProxy:
     # from standard input
 
     def _take_input(self) -> None:
-        held = bytearray()
+        buffer = bytearray()
         searched = 0  # bytes of it without a line end
         first = True
         passing: socket.socket | None = None  # where the rest of a line goes that is too long to keep
         too_long = False
-        while chunk := self._read_input(is_within_line=bool(held) or too_long):
-            held += chunk
-            while (end := held.find(b"\n", searched) + 1) > 0:
-                line = bytes(held[:end])
-                del held[:end]
+        while chunk := self._read_input(is_within_line=bool(buffer) or too_long):
+            buffer += chunk
+            while (end := buffer.find(b"\n", searched) + 1) > 0:
+                line = bytes(buffer[:end])
+                del buffer[:end]
                 searched = 0
                 if too_long:
                     _put(passing, line)
                 else:
                     self._send(line, first)
                 first, too_long, passing = False, False, None
-            if too_long or len(held) > self._line_bytes + 1:  # one more for a carriage return
+            if too_long or len(buffer) > self._line_bytes + 1:  # one more for a carriage return
                 if not too_long:
                     passing, too_long = self._register(None), True
-                _put(passing, bytes(held))
-                held.clear()
-            searched = len(held)
-        if held and self._ends_at is None:  # after a signal it would be an incomplete line
-            self._send(bytes(held) + b"\n", first)
+                _put(passing, bytes(buffer))
+                buffer.clear()
+            searched = len(buffer)
+        if buffer and self._ends_at is None:  # after a signal it would be an incomplete line
+            self._send(bytes(buffer) + b"\n", first)
         with self._lock:
             self._input_ended = True
             link = self._link
@@ -191,7 +191,7 @@ class StdioProxy:
 
     def _take_from(self, link: socket.socket) -> None:
         """Pass on whole lines until the connection ends; drop an incomplete line."""
-        held = bytearray()
+        buffer = bytearray()
         while True:
             if self._ends_at is None:
                 select.select([link.fileno(), self._wake[0]], [], [], PARENT_CHECK_S)
@@ -206,13 +206,13 @@ class StdioProxy:
                 return
             if not chunk:
                 return
-            held += chunk
+            buffer += chunk
             if b"\n" not in chunk:
                 continue
-            *whole, rest = held.split(b"\n")
-            held = bytearray(rest)
+            *lines, rest = buffer.split(b"\n")
+            buffer = bytearray(rest)
             with self._output:
-                self._write([reply for line in whole if (reply := self._reply(bytes(line))) is not None])
+                self._write([reply for line in lines if (reply := self._reply(bytes(line))) is not None])
 
     # the end
 

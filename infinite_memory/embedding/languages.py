@@ -62,5 +62,5 @@ def _is_other_language(text: str) -> bool:
 
     ranked = py3langid.rank(text)
     scores = {code: float(score) for code, score in ranked}
-    best, score = ranked[0]
-    return bool(best != ENGLISH and float(score) - scores.get(ENGLISH, float("-inf")) > MARGIN)
+    language, score = ranked[0]
+    return bool(language != ENGLISH and float(score) - scores.get(ENGLISH, float("-inf")) > MARGIN)

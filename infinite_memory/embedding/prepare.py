@@ -189,8 +189,8 @@ def _check_space(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _turn(path: Path) -> Iterator[None]:
-    with locked(path, wait=False) as held:
-        if held:
+    with locked(path, wait=False) as is_locked:
+        if is_locked:
             yield
             return
     report("waiting for another set-up", 0)

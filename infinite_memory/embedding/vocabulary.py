@@ -54,11 +54,11 @@ def reading_of(tokenizer: ModelTokenizer, text: str) -> Reading:
         words[-1].append(index)
     read, unread = 0, []
     for indexes in words:
-        whole = text[offsets[indexes[0]][0] : offsets[indexes[-1]][1]]
+        readable = text[offsets[indexes[0]][0] : offsets[indexes[-1]][1]]
         pieces = [tokens[index] for index in indexes]
-        if _is_unread(whole, pieces, spells=spells):
-            unread.append(whole)
-        elif any(letter.isalpha() for letter in whole):
+        if _is_unread(readable, pieces, spells=spells):
+            unread.append(readable)
+        elif any(letter.isalpha() for letter in readable):
             read += 1
     if not read:
         return Reading(0.0, tuple(text.split()))

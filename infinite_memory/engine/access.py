@@ -81,16 +81,16 @@ class Access:
         for name in names:
             self.check_scope(name)
         lenient = where.lenient or where.scopes is None
-        scopes, narrow = await self._resolve(names, self.visibility.narrow(where.rest), lenient=lenient)
+        scopes, filter_ = await self._resolve(names, self.visibility.narrow(where.rest), lenient=lenient)
         for scope in scopes:
             if not self.visibility.allows_scope(scope):  # renamed to this name just now
                 raise ScopeNotFoundError(scope.name)
         exact = self.visibility.exact_owners
         if self.visibility.is_filtered or not exact:
-            return scopes, narrow
+            return scopes, filter_
         among = await self._list_ids(scopes)
-        ids = among if narrow.memory_ids is None else among & narrow.memory_ids
-        return scopes, dataclasses.replace(narrow, memory_ids=ids)
+        ids = among if filter_.memory_ids is None else among & filter_.memory_ids
+        return scopes, dataclasses.replace(filter_, memory_ids=ids)
 
     async def _resolve(self, names: Sequence[str], rest: Filter, *, lenient: bool) -> tuple[tuple[Scope, ...], Filter]:
         scopes = await self._scopes.get_visible(names, lenient=lenient)
@@ -226,9 +226,9 @@ class Access:
             return located
         visible: dict[MemoryId, ScopeId] = {}
         for scope in await self.existing_scopes(self.scope_names()):
-            there = [memory_id for memory_id, scope_id in located.items() if scope_id == scope.scope_id]
-            allowed = await self._allowed_ids(scope.scope_id, there)
-            visible |= {memory_id: scope.scope_id for memory_id in there if memory_id in allowed}
+            memory_ids = [memory_id for memory_id, scope_id in located.items() if scope_id == scope.scope_id]
+            allowed = await self._allowed_ids(scope.scope_id, memory_ids)
+            visible |= {memory_id: scope.scope_id for memory_id in memory_ids if memory_id in allowed}
         return visible
 
     async def _allowed_ids(self, scope_id: ScopeId, memory_ids: Sequence[MemoryId]) -> Collection[MemoryId]:

@@ -72,8 +72,8 @@ class Agreement:
 
     def _mark(self, question: str) -> str:
         groups = sorted((name, sorted(map(sorted, parts))) for name, parts in self.groups.items())
-        whole = repr((question, sorted(self.memories.items()), self.scopes, groups, self.contents))
-        return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+        content = repr((question, sorted(self.memories.items()), self.scopes, groups, self.contents))
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def get_group(memories: Iterable[MemoryRecord]) -> frozenset[MemoryId]:

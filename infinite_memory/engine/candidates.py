@@ -72,15 +72,15 @@ def to_first_scale(cosine: float) -> float:
 
 def gather(sources: Sources, pool: int, beside: Sequence[MemoryId] = ()) -> tuple[list[Candidate], bool]:
     """Return the candidates of both searches and of *beside*, each scored by both, and whether the pools were exhausted."""
-    sidecar, text, wording, narrow = sources.sidecar, sources.text, sources.wording, sources.narrow
+    sidecar, text, wording, filter_ = sources.sidecar, sources.text, sources.wording, sources.narrow
     # A tag filter is narrow enough; without one, memories with the named tags get their own pool.
     named = None
-    if sources.tag_keys and not narrow.tag_keys:
-        named = dataclasses.replace(narrow, tag_keys=sources.tag_keys, tags_mode=TagsMode.ANY)
+    if sources.tag_keys and not filter_.tag_keys:
+        named = dataclasses.replace(filter_, tag_keys=sources.tag_keys, tags_mode=TagsMode.ANY)
     meaning = Meaning(sidecar, sources.vector, sources.second)
     worded: dict[MemoryId, TextHit] = {}
     exhausted = True
-    for where in (narrow, named) if named is not None else (narrow,):
+    for where in (filter_, named) if named is not None else (filter_,):
         if sources.mode in (Mode.HYBRID, Mode.SEMANTIC):
             exhausted &= meaning.look(pool, where)
         if text is not None and wording is not None and sources.mode is not Mode.SEMANTIC:

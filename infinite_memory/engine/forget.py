@@ -195,12 +195,14 @@ class Forget:
     ) -> ForgetResult:  # fmt: skip
         now = floor_to_millisecond(self._clock())
         chosen = {memory_id: scope_id for memory_id, scope_id in located.items() if memory_id not in doubles}
-        gone = await self._forget_with_quotations(chosen, mode, now, condition=condition)
+        forgotten = await self._forget_with_quotations(chosen, mode, now, condition=condition)
         if doubles:  # chosen by the memory they were merged into, whatever their text
-            gone += await self._forget_with_quotations(doubles, mode, now)
-        note = None if gone else "nothing matches the target; nothing was changed"
+            forgotten += await self._forget_with_quotations(doubles, mode, now)
+        note = None if forgotten else "nothing matches the target; nothing was changed"
         hidden_at = now if mode is ForgetMode.SOFT else None
-        return ForgetResult(tuple(gone), texts, None, _joined(note, partial), doubles.keys() & set(gone), hidden_at)
+        return ForgetResult(
+            tuple(forgotten), texts, None, _joined(note, partial), doubles.keys() & set(forgotten), hidden_at
+        )
 
     async def one(self, memory_id: MemoryId, scope: str) -> None:
         """Soft-forget one memory of a scope; no effect if it is forgotten already.
@@ -262,10 +264,10 @@ class Forget:
         """Permanently remove memories that were hidden before an instant; one that is restored in the meantime stays."""
         self._access.visibility.check_everything()
         async with self._index.removing(located) as spared:
-            gone = await self._store.purge(located, hidden_before)
-            spared.update(located.keys() - set(gone))
+            forgotten = await self._store.purge(located, hidden_before)
+            spared.update(located.keys() - set(forgotten))
         self._index.save_soon()
-        return gone
+        return forgotten
 
     async def _texts(self, located: Located, limit: int) -> tuple[dict[MemoryId, str], Located]:
         """Return the texts of the first *limit* memories, and *located* without those of them that are gone."""
@@ -285,9 +287,9 @@ class Forget:
         """Forget memories after removing the digests that quote them: once this returns, their text can be read nowhere."""
         with self._quotations.under_way():
             quoting = await self._quotations.remove(located, hard=mode is ForgetMode.HARD)
-            gone = await self._forget_memories(located, mode, now, revisions, condition)
+            forgotten = await self._forget_memories(located, mode, now, revisions, condition)
         self._quotations.report(quoting)
-        return gone
+        return forgotten
 
     async def _forget_memories(
         self, located: Located, mode: ForgetMode, now: dt.datetime, revisions: Mapping[MemoryId, int] | None,
@@ -297,13 +299,13 @@ class Forget:
             return []
         async with self._index.removing(located) as spared:
             if mode is ForgetMode.SOFT:
-                gone = await self._store.soft_delete(located, now, revisions=revisions, condition=condition)
+                forgotten = await self._store.soft_delete(located, now, revisions=revisions, condition=condition)
             else:
-                gone = await self._remove(located, condition)
-            spared.update(located.keys() - set(gone) if revisions is not None or condition else ())
+                forgotten = await self._remove(located, condition)
+            spared.update(located.keys() - set(forgotten) if revisions is not None or condition else ())
         if mode is ForgetMode.HARD:
             self._index.save_soon()
-        return gone
+        return forgotten
 
     async def _remove(self, located: Located, condition: Condition) -> list[MemoryId]:
         """Permanently remove the memories that still meet a condition.

@@ -114,9 +114,9 @@ class LayeredRecall:
             ScopeNotFoundError: the scope does not exist or is archived.
         """
         sidecar = await self._index.sidecar()
-        _, narrow = await self._access.resolve(ScopedFilter((scope,), where or Filter()))
+        _, filter_ = await self._access.resolve(ScopedFilter((scope,), where or Filter()))
         now = self._clock()
-        ordered = await self._heaviest(sidecar, narrow, limit, now)
+        ordered = await self._heaviest(sidecar, filter_, limit, now)
         memories, _ = await self._access.read_page(sidecar, ordered)
         return [Weighed(memory, importance_now(memory, now)) for memory in memories.values()]
 

@@ -118,8 +118,8 @@ class Maintenance:
             return Done(Operation.PURGE_DELETED, len(expired), report, groups=(frozenset(expired),))
         if agreement is not None:
             expired = agreement.limit(Operation.PURGE_DELETED.value, expired)
-        gone = await self._forget.purge(expired, before)
-        return Done(Operation.PURGE_DELETED, len(gone), f"purged_{len(gone)}_expired_deletions")
+        purged = await self._forget.purge(expired, before)
+        return Done(Operation.PURGE_DELETED, len(purged), f"purged_{len(purged)}_expired_deletions")
 
     async def _compact_sidecar(self, *, dry_run: bool) -> Done:
         rows = await self._index.compact(dry_run=dry_run)

@@ -306,20 +306,20 @@ class Memories:
             InvalidRequestError: *cursor* is not one of ours.
         """
         sidecar = await self._index.sidecar()
-        scopes, narrow = await self._access.resolve(where)
+        scopes, filter_ = await self._access.resolve(where)
         note = self._access.behind_note or ""
-        page = await call(sidecar, lambda: sidecar.list_page(narrow, limit, cursor, newest_first))
+        page = await call(sidecar, lambda: sidecar.list_page(filter_, limit, cursor, newest_first))
         read, looked_at = await self._access.read_page(sidecar, page.memory_ids)
         if looked_at < len(page.memory_ids):
-            page = await call(sidecar, lambda: sidecar.list_page(narrow, looked_at, cursor, newest_first))
+            page = await call(sidecar, lambda: sidecar.list_page(filter_, looked_at, cursor, newest_first))
         return MemoryPage(tuple(read.values()), page.total, page.next_cursor, scopes, note)
 
     async def list_ids(self, where: ScopedFilter, limit: int, *, newest_first: bool = True) -> Sequence[MemoryId]:
         """Return the ids of the memories that `list_page` returns, from the index; for unrestricted callers."""
         self._access.visibility.check_everything()
         sidecar = await self._index.sidecar()
-        _, narrow = await self._access.resolve(where)
-        return (await call(sidecar, lambda: sidecar.list_page(narrow, limit, None, newest_first))).memory_ids
+        _, filter_ = await self._access.resolve(where)
+        return (await call(sidecar, lambda: sidecar.list_page(filter_, limit, None, newest_first))).memory_ids
 
     async def count(self, where: ScopedFilter) -> int:
         """Return the number of memories that pass *where*.
@@ -328,10 +328,10 @@ class Memories:
             ScopeNotFoundError: a scope of *where* does not exist.
         """
         sidecar = await self._index.for_words()
-        _, narrow = await self._access.resolve(where)
+        _, filter_ = await self._access.resolve(where)
         if sidecar is self._index.partial and (words := self._index.words) is not None:
-            return words.count(narrow)  # the text index is complete while the rest is rebuilt or unavailable
-        return await call(sidecar, lambda: sidecar.count(narrow))
+            return words.count(filter_)  # the text index is complete while the rest is rebuilt or unavailable
+        return await call(sidecar, lambda: sidecar.count(filter_))
 
     async def count_by_time(self, where: ScopedFilter, edges: Sequence[dt.datetime]) -> list[int]:
         """Return the number of memories that pass *where* between each pair of consecutive *edges*, which ascend.
@@ -340,8 +340,8 @@ class Memories:
             ScopeNotFoundError: a scope of *where* does not exist.
         """
         sidecar = await self._index.sidecar()
-        _, narrow = await self._access.resolve(where)
-        return await asyncio.to_thread(sidecar.count_by_time, narrow, edges)
+        _, filter_ = await self._access.resolve(where)
+        return await asyncio.to_thread(sidecar.count_by_time, filter_, edges)
 
     async def find_use(self, memory_id: MemoryId) -> Use | None:
         """Return how often a memory was recalled, and when last; None if never.
@@ -358,8 +358,8 @@ class Memories:
         newest = (await self.list_page(ScopedFilter(None, Filter(time=until)), 1)).memories
         if not newest or newest[0].conversation_id is None:
             return newest[0].occurred_at if newest else None
-        same = ScopedFilter(None, Filter(conversation_id=newest[0].conversation_id, time=until))
-        first = (await self.list_page(same, 1, newest_first=False)).memories
+        where = ScopedFilter(None, Filter(conversation_id=newest[0].conversation_id, time=until))
+        first = (await self.list_page(where, 1, newest_first=False)).memories
         return (first or newest)[0].occurred_at
 
     async def _after(

@@ -141,8 +141,8 @@ class Recall:
         ranked = await self._searcher.find_ranked(query, search, k, alone=True)
         matches = ranked.matches[:k]
         # Reversed, so that of equal texts the first one's confidence is used.
-        best = {match.memory.content_hash: match.confidence for match in reversed(matches)}
-        as_sure = (dataclasses.replace(match, confidence=best[match.memory.content_hash]) for match in matches)
+        confidences = {match.memory.content_hash: match.confidence for match in reversed(matches)}
+        as_sure = (dataclasses.replace(match, confidence=confidences[match.memory.content_hash]) for match in matches)
         sure = tuple(match for match in as_sure if match.confidence >= min_confidence)
         return RecallResult(sure, scopes, get_note(search, ranked))
 
@@ -169,8 +169,8 @@ class Recall:
             scope_id = located[memory_id]
             if failed := await call(sidecar, lambda: find_failed(sidecar, search.narrow, memory_id, scope_id)):
                 obstacle = Standing(Reason.FILTER, failed, is_embedded=memory.embedding is not None)
-        beside = [] if obstacle is not None else [memory_id]
-        matches, ranked = await self._searcher.find_answers(query, search, k, beside=beside)
+        extra_ids = [] if obstacle is not None else [memory_id]
+        matches, ranked = await self._searcher.find_answers(query, search, k, beside=extra_ids)
         if memory is not None and obstacle is None:
             explanation = (await explain_candidates(query, search, ranked, [memory])).get(memory_id)
             standing = _judge_standing(memory, search, matches, ranked, explanation, min_confidence)
@@ -210,16 +210,16 @@ class Recall:
             InvalidRequestError: the vector has another length, or no direction (all zeros).
         """
         sidecar = await self._index.sidecar()
-        _, narrow = await self._access.resolve(where)
+        _, filter_ = await self._access.resolve(where)
         vector = await self._direction(target)
         reading = await self._embeddings.reading(target) if isinstance(target, str) else READ
         second = None
         if isinstance(target, str):
             with contextlib.suppress(EmbeddingError):  # use the first space only
-                second = await self._index.second.read(target, narrow)
+                second = await self._index.second.read(target, filter_)
         size = max(MIN_COUNT, 2 * k)
         while True:
-            is_exhausted, hits = await call(sidecar, partial(_look, Meaning(sidecar, vector, second), size, narrow))
+            is_exhausted, hits = await call(sidecar, partial(_look, Meaning(sidecar, vector, second), size, filter_))
             memories = await self._access.read(sidecar, [hit.memory_id for hit in hits])
             read = [
                 (memory, hit) for hit in hits if (memory := memories.get(hit.memory_id)) is not None and passes(memory)
@@ -241,11 +241,11 @@ class Recall:
         if text is None or not 0 < len(stems) <= MAX_STEMS:
             return False
         sidecar = await self._index.sidecar()
-        _, narrow = await self._access.resolve(where)
+        _, filter_ = await self._access.resolve(where)
         memory_ids: list[MemoryId] = []
-        if every := await call(sidecar, lambda: sidecar.count(narrow)):
+        if every := await call(sidecar, lambda: sidecar.count(filter_)):
             wording = text.read(query, Spelling.EXACT)
-            hits = await asyncio.get_running_loop().run_in_executor(None, lambda: text.search(wording, every, narrow))
+            hits = await asyncio.get_running_loop().run_in_executor(None, lambda: text.search(wording, every, filter_))
             memory_ids = [hit.memory_id for hit in hits]
         if not memory_ids:
             await self._access.read(sidecar, [])

@@ -40,8 +40,8 @@ class ChangedScope:
     @property
     def outcome(self) -> str:
         """The outcome of the change."""
-        same = (self.scope.name, self.scope.description) == (self.previous.name, self.previous.description)
-        return "unchanged" if same else "updated"
+        is_same = (self.scope.name, self.scope.description) == (self.previous.name, self.previous.description)
+        return "unchanged" if is_same else "updated"
 
 
 class Scopes:

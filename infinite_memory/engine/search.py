@@ -111,13 +111,13 @@ class Searcher:
             notes.append(f"{index.why_partial}: found by words alone")
         elif index.why_behind is not None:
             notes.append(f"{index.why_behind}: what was stored since is found by words alone")
-        scopes, narrow = await self._access.resolve(where)
+        scopes, filter_ = await self._access.resolve(where)
         text = self._index.words
         if text is None and mode in (Mode.TEXT, Mode.FUZZY):
             raise SidecarNotReadyError("the text index is still being built; try again in a moment")
         if text is None and mode is Mode.HYBRID:
             notes.append("the text index is still being built: found by meaning alone")
-        seen = await self._word_statistics(where, narrow)
+        seen = await self._word_statistics(where, filter_)
         is_long = len(query) > LONG_QUERY_CHARS
         wording = None
         if text is not None:
@@ -125,10 +125,10 @@ class Searcher:
                 sidecar, lambda: text.read(query, spelling or _SPELLINGS[mode], seen), at_once=not is_long
             )
         names = await self._find_names(where, sidecar)
-        asked = await self.maybe_in_thread(
+        parsed = await self.maybe_in_thread(
             sidecar, lambda: names.read(query, wording.corrected if wording else {}), at_once=not is_long
         )
-        embedded = await self._choose_embedded(asked)
+        embedded = await self._choose_embedded(parsed)
         vector = None
         try:
             vector = None if is_partial else await self._vector(embedded, mode)
@@ -138,7 +138,7 @@ class Searcher:
             notes.append(f"found by words alone: {exc}")
         if vector is not None and index.is_behind and self._access.sees_everything:
             notes.append("some memories have no vector yet: those are found by words alone")
-        second = None if vector is None else await self._second_question(embedded, narrow, mode, notes)
+        second = None if vector is None else await self._second_question(embedded, filter_, mode, notes)
         note = "; ".join(notes) or None
         reading = READ if vector is None else await self._embeddings.reading(embedded)
         # Other memories must not show, not even as gaps between turns (`seen`).
@@ -146,7 +146,7 @@ class Searcher:
         is_english = second is None or not second.is_foreign
         addressed = find_addressed(query) if uses_turns and is_english else None
         return scopes, Search(
-            sidecar, text, vector, wording, asked.tag_keys, narrow, mode, second, uses_turns, addressed,
+            sidecar, text, vector, wording, parsed.tag_keys, filter_, mode, second, uses_turns, addressed,
             note=note, reading=reading,
         )  # fmt: skip
 
@@ -224,13 +224,13 @@ class Searcher:
         best = ordered[: wanted if reranker is None else max(wanted, RERANKED)]
         ids = list(dict.fromkeys([*beside, *(candidate.memory_id for candidate in best)]))
         by_id, looked_at = await self._access.read_page(search.sidecar, ids)
-        there = [pair for pair in enumerate(best) if pair[1].memory_id in by_id]
+        existing = [pair for pair in enumerate(best) if pair[1].memory_id in by_id]
         judged = _judging(content_hash(query), search, alone=alone)
         reads_texts = alone or search.reading.share < 1
         sure = await run_at_once_or_in_thread(
-            (by_id[candidate.memory_id].text for _, candidate in there) if reads_texts else (),
+            (by_id[candidate.memory_id].text for _, candidate in existing) if reads_texts else (),
             lambda: [
-                (candidate, judged(candidate, by_id[candidate.memory_id], position)) for position, candidate in there
+                (candidate, judged(candidate, by_id[candidate.memory_id], position)) for position, candidate in existing
             ],
         )
         note: str | None = None
@@ -257,20 +257,20 @@ class Searcher:
         }
         if not long:
             return list(matches)
-        whole = await self._store.fetch(long, vectors=True)
+        memories = await self._store.fetch(long, vectors=True)
         share, words = _SHARES[search.mode], None
         vector = None if search.second is not None and search.second.is_foreign else search.vector
         if search.text is not None and search.wording is not None and search.mode is not Mode.SEMANTIC:
             words = search.wording.share
 
         def told(match: Match) -> Match:
-            memory = whole.get(match.memory.memory_id)
+            memory = memories.get(match.memory.memory_id)
             if memory is None or memory.text != match.memory.text:
                 return match
             return dataclasses.replace(match, window=best_window(memory, vector, words, share))
 
         return await run_at_once_or_in_thread(
-            (memory.text for memory in whole.values()), lambda: [told(match) for match in matches]
+            (memory.text for memory in memories.values()), lambda: [told(match) for match in matches]
         )
 
     async def maybe_in_thread(self, sidecar: VectorIndex, func: Callable[[], T], *, at_once: bool = True) -> T:

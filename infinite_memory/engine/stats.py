@@ -124,8 +124,8 @@ class StatsService:
 
     async def collect(self) -> Stats:
         """Return the statistics. Counts come from the store, the source of truth; for restricted callers only of what they see."""
-        whole = await self._collect()
-        return whole if self._access.sees_everything else await self._narrow_to_seen(whole)
+        stats = await self._collect()
+        return stats if self._access.sees_everything else await self._narrow_to_seen(stats)
 
     async def _collect(self) -> Stats:
         sidecar = await self._index.sidecar()
@@ -175,14 +175,14 @@ class StatsService:
     async def _narrow_to_seen(self, whole: Stats) -> Stats:
         """Return the statistics of the visible memories; of the whole memory's only those about its parts are kept."""
         sidecar = await self._index.sidecar()
-        scopes, narrow = await self._access.resolve(ScopedFilter(None))
-        each = {scope.name: dataclasses.replace(narrow, scope_ids=frozenset({scope.scope_id})) for scope in scopes}
+        scopes, filter_ = await self._access.resolve(ScopedFilter(None))
+        each = {scope.name: dataclasses.replace(filter_, scope_ids=frozenset({scope.scope_id})) for scope in scopes}
         by_scope = await call(sidecar, lambda: {name: sidecar.count(where) for name, where in each.items()})
         hidden = await self._store.deleted_ids([scope.scope_id for scope in scopes], None)
         total = sum(by_scope.values())
         return dataclasses.replace(
             whole, total=total, by_scope=by_scope, archived={},
-            conversations=await call(sidecar, lambda: sidecar.count_conversations(narrow)),
+            conversations=await call(sidecar, lambda: sidecar.count_conversations(filter_)),
             soft_deleted=len(await self._access.keep_allowed(hidden)), facts=0, set_aside=0, pending=0, last_backup=None,
             size_bytes=0, sidecar_count=total, second=None,
         )  # fmt: skip

@@ -81,8 +81,8 @@ class SummaryQuotes:
                 if turn.conversation_id:
                     by_place.setdefault((turn.scope_id, turn.conversation_id), []).append(turn)
             for (scope_id, conversation), turns in by_place.items():
-                narrow = dataclasses.replace(where, scope_ids=frozenset({scope_id}), conversation_id=conversation)
-                for ids in batches(await call(sidecar, partial(list_ids, sidecar, narrow)), BATCH):
+                filter_ = dataclasses.replace(where, scope_ids=frozenset({scope_id}), conversation_id=conversation)
+                for ids in batches(await call(sidecar, partial(list_ids, sidecar, filter_)), BATCH):
                     summaries = await self._store.fetch(await call(sidecar, partial(sidecar.locate, ids)))
                     for summary in summaries.values():
                         is_asked = summary.memory_id not in located and SOURCES not in summary.metadata

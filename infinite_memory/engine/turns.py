@@ -75,8 +75,8 @@ class Evidence(NamedTuple):
     @property
     def lift(self) -> float:
         """The boost that this adds to a score."""
-        beside = BEFORE * self.before + AFTER * self.after
-        return beside + CONVERSATION * self.conversation + ADDRESSED * self.addressed
+        from_neighbours = BEFORE * self.before + AFTER * self.after
+        return from_neighbours + CONVERSATION * self.conversation + ADDRESSED * self.addressed
 
 
 def find_addressed(question: str) -> str | None:
@@ -93,19 +93,19 @@ def find_evidence(candidates: Sequence[Spoken]) -> dict[MemoryId, Evidence]:
         for by in (_BY_MEANING, _BY_WORDS)
         for candidate in sorted(candidates, key=by, reverse=True)[:SPEAKING]
     }  # fmt: skip
-    best: dict[str, list[Spoken]] = defaultdict(list)
+    by_conversation: dict[str, list[Spoken]] = defaultdict(list)
     for spoken in sorted(speaking.values(), key=_BY_SCORE, reverse=True):
-        if len(first := best[spoken.turn.conversation]) < 2:
+        if len(first := by_conversation[spoken.turn.conversation]) < 2:
             first.append(spoken)
 
     def words(memory_id: MemoryId | None) -> float:
-        beside = speaking.get(memory_id) if memory_id is not None else None
-        return beside.words if beside is not None and beside.is_short else 0.0
+        neighbour = speaking.get(memory_id) if memory_id is not None else None
+        return neighbour.words if neighbour is not None and neighbour.is_short else 0.0
 
     def evidence(turn: Spoken) -> Evidence:
-        first = best[turn.turn.conversation]
+        first = by_conversation[turn.turn.conversation]
         others = [other.score for other in first if other is not turn]
-        beside = (words(turn.turn.before), words(turn.turn.after)) if turn.is_short else (0.0, 0.0)
-        return Evidence(*beside, others[0] if others else 0.0, float(turn.is_addressed))
+        neighbours = (words(turn.turn.before), words(turn.turn.after)) if turn.is_short else (0.0, 0.0)
+        return Evidence(*neighbours, others[0] if others else 0.0, float(turn.is_addressed))
 
     return {candidate.memory_id: evidence(candidate) for candidate in candidates}

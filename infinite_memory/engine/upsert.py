@@ -59,8 +59,8 @@ class Upserted:
 
 def content_key(type_: str | None, source: str, content: Any) -> str:
     """Return a hash of type, source and content, as SHA-256 in hexadecimal; key order is ignored at any depth, and 1.0 equals 1."""
-    whole = {"type": type_, "source": source, "content": _canonical(content)}
-    text = json.dumps(whole, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    content_fields = {"type": type_, "source": source, "content": _canonical(content)}
+    text = json.dumps(content_fields, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -138,13 +138,13 @@ class Upserts:
     async def _add(self, new_memory: NewMemory, scope: Scope, memory_id: MemoryId) -> Upserted | None:
         memory = dataclasses.replace(self._records.make(new_memory, scope), memory_id=memory_id)
         [(embedding, pending)] = await self._records.embed([memory])
-        whole = dataclasses.replace(memory, embedding=embedding)
+        embedded = dataclasses.replace(memory, embedding=embedding)
         try:
-            await self._store.insert([whole])
+            await self._store.insert([embedded])
         except AlreadyExistsError:
             return None
-        await self._index.on_written([whole])
-        return Upserted(StoreResult(whole, scope, pending), UpsertOutcome.STORED)
+        await self._index.on_written([embedded])
+        return Upserted(StoreResult(embedded, scope, pending), UpsertOutcome.STORED)
 
     async def _merge(self, old: MemoryRecord, new_memory: NewMemory, scope: Scope) -> Upserted | None:
         tags = _united(old.tags, new_memory.tags)

@@ -116,8 +116,8 @@ class Capture:
             else frozenset()
         )
         ledger, new = self._sessions.ledger(project.root), [turn for turn in turns if turn.copied_from not in read]
-        told = await _find_told(engine, ledger, [turn for turn in new if turn.is_copy], reading, project)
-        for batch in _batches([turn for turn in new if turn.key not in told]):
+        in_events = await _find_told(engine, ledger, [turn for turn in new if turn.is_copy], reading, project)
+        for batch in _batches([turn for turn in new if turn.key not in in_events]):
             copied = {turn.key for turn in batch if turn.is_copy}
             drafts = {
                 turn.key: draft

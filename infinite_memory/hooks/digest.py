@@ -152,8 +152,8 @@ def _sentences(turn: int, text: str) -> list[_Sentence]:
     for number, sentence in enumerate(split_sentences(text)):
         words = tokenize(sentence)
         if len(words) >= MIN_WORDS:
-            shown = cut_text(" ".join(sentence.split()), MAX_SENTENCE_CHARS)
-            sentences.append(_Sentence(turn, number, shown, _QUESTION.search(sentence) is not None, _stems(words)))
+            excerpt = cut_text(" ".join(sentence.split()), MAX_SENTENCE_CHARS)
+            sentences.append(_Sentence(turn, number, excerpt, _QUESTION.search(sentence) is not None, _stems(words)))
     return sentences
 
 

@@ -58,17 +58,17 @@ def write_json(path: Path, value: Json, *, durable: bool = False) -> None:
     global _counter  # noqa: PLW0603
     _counter += 1
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{_counter}.tmp")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{_counter}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(json.dumps(value).encode("ascii"))
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        replace_file(beside, path)
+        replace_file(temporary, path)
     except OSError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     if durable and os.name == "posix":
         folder = os.open(path.parent, os.O_RDONLY)

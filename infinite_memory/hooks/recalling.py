@@ -93,17 +93,17 @@ async def recall_for_prompt(
     judged = judge(prompt, new, result.explanations, await _find_following(engine, new))
     matches = [match for match, sure in judged if sure >= min_confidence][:SHOWN]
     lines: list[Line] = []
-    shown = {MemoryId(memory_id) for memory_id in recalled.memory_ids}
+    recalled_ids = {MemoryId(memory_id) for memory_id in recalled.memory_ids}
     loaded = {match.memory.memory_id: match.memory for match in result.matches}
     exchanges = await asyncio.gather(*(_find_exchange(engine, match.memory, loaded) for match in matches))
     for match, exchange in zip(matches, exchanges, strict=True):
-        if match.memory.memory_id in shown:
+        if match.memory.memory_id in recalled_ids:
             continue
         if len(exchange) == 1 and match.memory.type == TURN and asks(match.memory):
             continue  # an unanswered question does not answer a prompt, however similar it is
-        memories = [memory for memory in exchange if memory is match.memory or memory.memory_id not in shown]
+        memories = [memory for memory in exchange if memory is match.memory or memory.memory_id not in recalled_ids]
         lines.append((memories, _line(memories, asking, match)))
-        shown |= {memory.memory_id for memory in memories}
+        recalled_ids |= {memory.memory_id for memory in memories}
     text = _written(lines, asking, recalled)
     written_ids = set(recalled.memory_ids)
     engine.recall.record_use(match.memory for match in matches if match.memory.memory_id in written_ids)
@@ -173,10 +173,10 @@ async def _find_exchange(
     if memory.conversation_id is None or memory.type != TURN:
         return (memory,)
     is_answered = memory.speaker == USER or asks(memory)
-    beside = await _find_beside(engine, memory, is_after=is_answered)
-    if beside is None:
+    neighbour_id = await _find_beside(engine, memory, is_after=is_answered)
+    if neighbour_id is None:
         return (memory,)
-    neighbour = memories.get(beside) or (await engine.memories.find([beside])).get(beside)
+    neighbour = memories.get(neighbour_id) or (await engine.memories.find([neighbour_id])).get(neighbour_id)
     if neighbour is None or neighbour.speaker not in {USER, ASSISTANT} - {memory.speaker}:
         return (memory,)
     return (memory, neighbour) if is_answered else (neighbour, memory)
@@ -241,24 +241,24 @@ def _written(lines: Iterable[Line], asking: Asking, recalled: Recalled) -> str:
     tokens, units = asking.tokens - estimate_tokens(_OPEN + _CLOSE), MAX_UNITS - len(_OPEN) - len(_CLOSE)
     chosen: list[str] = []
     for memories, line in lines:
-        shown = line if chosen else _fitting(line, tokens, units)
-        if not shown or estimate_tokens(shown) > tokens or _units(shown) > units:
+        text = line if chosen else _fitting(line, tokens, units)
+        if not text or estimate_tokens(text) > tokens or _units(text) > units:
             break
-        tokens, units = tokens - estimate_tokens(shown) - 1, units - _units(shown) - 1
-        if shown not in chosen:
-            chosen.append(shown)
+        tokens, units = tokens - estimate_tokens(text) - 1, units - _units(text) - 1
+        if text not in chosen:
+            chosen.append(text)
         recalled.memory_ids += [memory.memory_id for memory in memories]
     return without_surrogates("\n".join((_OPEN, *chosen, _CLOSE))) if chosen else ""
 
 
 def _fitting(line: str, tokens: int, units: int) -> str:
     """Truncate a line to a budget; "" if less than `MIN_LINE_CHARS` of it would remain."""
-    most = len(line)
-    while most >= min(MIN_LINE_CHARS, len(line)) and most > 0:
-        shown = cut_text(line, most)
-        if estimate_tokens(shown) <= tokens and _units(shown) <= units:
-            return shown
-        most = most * 9 // 10
+    max_chars = len(line)
+    while max_chars >= min(MIN_LINE_CHARS, len(line)) and max_chars > 0:
+        text = cut_text(line, max_chars)
+        if estimate_tokens(text) <= tokens and _units(text) <= units:
+            return text
+        max_chars = max_chars * 9 // 10
     return ""
 
 

@@ -48,7 +48,7 @@ def judge(
         explanations: The explanation of each hit.
         followers: For each hit, the turn right after it.
     """
-    asked = _stems(prompt)
+    prompt_stems = _stems(prompt)
     judged = []
     for match in matches[:JUDGED]:
         if match.confidence < MIN_CONFIDENCE:
@@ -57,7 +57,7 @@ def judge(
         exchange = {match.memory.memory_id, followers.get(match.memory.memory_id)}
         rivals = [explanations[match.memory.memory_id] for match in matches if match.memory.memory_id not in exchange]
         cosine_lead, words_lead = _leads(own, rivals)
-        coverage = len(asked & _stems(match.memory.text[:MAX_CHARS])) / max(1, len(asked))
+        coverage = len(prompt_stems & _stems(match.memory.text[:MAX_CHARS])) / max(1, len(prompt_stems))
         evidence = _ZERO + _BY_COSINE * (own.cosine or 0.0) + _BY_COVERAGE * coverage
         evidence += _BY_COSINE_LEAD * cosine_lead + _BY_WORDS_LEAD * words_lead
         judged.append((match, 1.0 / (1.0 + math.exp(-evidence))))

@@ -29,17 +29,17 @@ def in_columns(rows: Iterable[IndexRow], limit: int) -> Iterator[IndexBatch]:
     Raises:
         ValueError: an id is not 24 hexadecimal digits.
     """
-    held: dict[bytes, IndexRow] = {}
+    rows_by_key: dict[bytes, IndexRow] = {}
     for row in rows:
         key = to_key(row.memory_id)
         if key is None:
             raise ValueError(f"{row.memory_id!r} is not an id of 24 hexadecimal digits")
-        if key in held or len(held) == limit:
-            yield _columns(held)
-            held = {}
-        held[key] = row
-    if held:
-        yield _columns(held)
+        if key in rows_by_key or len(rows_by_key) == limit:
+            yield _columns(rows_by_key)
+            rows_by_key = {}
+        rows_by_key[key] = row
+    if rows_by_key:
+        yield _columns(rows_by_key)
 
 
 def _columns(rows_by_key: dict[bytes, IndexRow]) -> IndexBatch:

@@ -57,8 +57,8 @@ class IndexLoader:
                     report(count)
                     await asyncio.to_thread(index.upsert_batch, rows)
                     if self._removals.count > began:
-                        gone = self._removals.since(began, rows.memory_ids())
-                        await call(index, lambda gone=gone: index.remove(gone))  # type: ignore[misc]
+                        removed = self._removals.since(began, rows.memory_ids())
+                        await call(index, lambda gone=removed: index.remove(gone))  # type: ignore[misc]
 
     async def save(self, index: VectorIndex, token: bytes) -> None:
         """Save *index*, with the change token up to which it is in sync with the store.

@@ -273,13 +273,13 @@ class MetadataTable:
         times, selected = self.column("occurred_ms")[slots], np.zeros(len(slots), np.bool_)
         codes = [self.column(name)[slots] for name in _CONVERSATION]
         for slot in hit_slots.tolist():
-            same = np.ones(len(slots), np.bool_)
+            is_same = np.ones(len(slots), np.bool_)
             for name, column in zip(_CONVERSATION, codes, strict=True):
-                same &= column == self.column(name)[slot]
-            occurred, turns = self.column("occurred_ms")[slot], times[same]
+                is_same &= column == self.column(name)[slot]
+            occurred, turns = self.column("occurred_ms")[slot], times[is_same]
             first = turns.max(initial=np.iinfo(np.int64).min, where=turns < occurred)
             last = turns.min(initial=np.iinfo(np.int64).max, where=turns > occurred)
-            selected |= same & (times >= first) & (times <= last)
+            selected |= is_same & (times >= first) & (times <= last)
         return slots[selected]
 
     def _number_conversations(self, slots: Slots) -> NDArray[np.int64]:

@@ -54,10 +54,10 @@ def enforce_rss_limit(bound: int, arrays: Iterable[Mapped]) -> None:
 
     Nothing is checked if *arrays* are small compared to the bound: asking the system takes as long as searching them.
     """
-    held = sorted(arrays, key=lambda array: array.given_back_at)
-    if sum(array.rows.nbytes for array in held) * SMALL_SHARE <= bound:
+    by_age = sorted(arrays, key=lambda array: array.given_back_at)
+    if sum(array.rows.nbytes for array in by_age) * SMALL_SHARE <= bound:
         return
-    for mapped in held:
+    for mapped in by_age:
         if resident_bytes() <= bound:
             return
         mapped.release_pages()

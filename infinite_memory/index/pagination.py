@@ -80,8 +80,8 @@ def first_in_order(
     if after is not None:
         mark = np.frombuffer(after.key, KEY_DTYPE)
         beyond = times < after.occurred_ms if newest_first else times > after.occurred_ms
-        same = np.flatnonzero(times == after.occurred_ms)
-        beyond[same] = keys[slots[same]] < mark if newest_first else keys[slots[same]] > mark
+        same_time = np.flatnonzero(times == after.occurred_ms)
+        beyond[same_time] = keys[slots[same_time]] < mark if newest_first else keys[slots[same_time]] > mark
         slots, times = slots[beyond], times[beyond]
     has_more = len(slots) > limit
     if has_more and limit > 0:

@@ -281,9 +281,9 @@ class TextSync:
         else:
             await asyncio.to_thread(lambda: index.upsert(rows))
         revisions = await call(sidecar, lambda: sidecar.get_revisions([memory.memory_id for memory in current]))
-        gone = [memory.memory_id for memory in current if revisions.get(memory.memory_id, -1) < memory.revision]
-        if gone:  # removed while the store was read
-            index.remove(gone)
+        outdated = [memory.memory_id for memory in current if revisions.get(memory.memory_id, -1) < memory.revision]
+        if outdated:  # removed while the store was read
+            index.remove(outdated)
         after = {both.after for both in neighbours.values() if both.after is not None}
         self._stale |= after - texts.keys() if index is self._index else set()
 

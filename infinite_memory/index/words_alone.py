@@ -84,8 +84,8 @@ class WordsAlone:
         news = [hit for hit in memories.values() if not self._words.is_current(hit.memory_id, hit.revision)]
         if news:
             await self._words.on_upserted(OfflineIndex(offline.reason, news), news)
-        if gone := [memory_id for memory_id in (*located, *removed) if memory_id not in memories]:
-            await self._words.removed(offline, gone)
+        if missing := [memory_id for memory_id in (*located, *removed) if memory_id not in memories]:
+            await self._words.removed(offline, missing)
 
 
 async def _memories(store: Store, reason: str) -> AsyncIterator[tuple[OfflineIndex, Sequence[MemoryRecord]]]:

@@ -195,13 +195,13 @@ class IndexWriter:
         if not removed:
             return
         located = await call(index, partial(index.locate, list(removed)))
-        gone = [
+        removed_ids = [
             memory_id
             for memory_id, scopes in removed.items()
             if memory_id not in located or located[memory_id] in scopes
         ]
-        if gone:
-            await self.remove(index, gone)
+        if removed_ids:
+            await self.remove(index, removed_ids)
             self._save_policy.changed()
 
     def level(self) -> None:
@@ -239,10 +239,10 @@ class IndexWriter:
 
     async def remove(self, index: VectorIndex, memory_ids: Iterable[MemoryId]) -> None:
         """Remove memories from *index* and the text index in batches, so that the loop stays responsive."""
-        for gone in batches(memory_ids, REMOVED_AT_ONCE):
-            await self._text.removed(index, gone)
-            self._second.removed(gone)
-            await call(index, partial(index.remove, gone))
+        for batch in batches(memory_ids, REMOVED_AT_ONCE):
+            await self._text.removed(index, batch)
+            self._second.removed(batch)
+            await call(index, partial(index.remove, batch))
             await asyncio.sleep(0)
 
     async def remove_scope(self, index: VectorIndex, scope_id: ScopeId) -> None:

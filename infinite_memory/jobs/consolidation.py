@@ -109,13 +109,13 @@ class Tidier:
         groups = groups if agreement is None else agreement.limit_groups(operation.value, groups)
         if not dry_run:
             groups = [merged for group in groups if len(merged := await self._merge(group)) > 1]
-        gone = sum(len(group) - 1 for group in groups)
+        count = sum(len(group) - 1 for group in groups)
         details = [
             {"kept": first.memory_id, "merged": [memory.memory_id for memory in rest]} for first, *rest in groups
         ]
         kind = "duplicate" if operation is Tidying.DEDUPLICATE else "similar"
-        message = f"{'would_remove' if dry_run else 'removed'}_{gone}_{kind}_entries"
-        return Tidied(operation, gone, message, details[:MAX_REPORTED_DETAILS], tuple(map(get_group, groups)))
+        message = f"{'would_remove' if dry_run else 'removed'}_{count}_{kind}_entries"
+        return Tidied(operation, count, message, details[:MAX_REPORTED_DETAILS], tuple(map(get_group, groups)))
 
     async def find_groups(self, operation: Tidying) -> list[list[MemoryId]]:
         """Return the groups that deduplicating or merging would reduce to one memory each, that one's id first."""
@@ -244,18 +244,20 @@ class Tidier:
                 if len(talk) >= LONG_CONVERSATION and max(turn.occurred_at for turn in talk) < before:
                     talk.sort(key=by_age)
                     summarized.append((self._summary(talk), talk))
-        there = await self._store.locate([summary.memory_id for summary, _ in summarized]) if summarized else {}
-        fresh = [(summary, talk) for summary, talk in summarized if summary.memory_id not in there]
+        existing = await self._store.locate([summary.memory_id for summary, _ in summarized]) if summarized else {}
+        fresh = [(summary, talk) for summary, talk in summarized if summary.memory_id not in existing]
         if not dry_run:
             fresh = await self._keep_summaries(fresh)
-            stored = {*there, *(summary.memory_id for summary, _ in fresh)}
+            stored = {*existing, *(summary.memory_id for summary, _ in fresh)}
             summarized = [(summary, talk) for summary, talk in summarized if summary.memory_id in stored]
             if settings.summary_hides:  # also for summaries whose run was interrupted before this point
                 hidden = {turn.memory_id for turn in await self._hide(await self._summed_up(summarized))}
                 summarized = [
                     (summary, [turn for turn in talk if turn.memory_id in hidden]) for summary, talk in summarized
                 ]
-                summarized = [(summary, talk) for summary, talk in summarized if talk or summary.memory_id not in there]
+                summarized = [
+                    (summary, talk) for summary, talk in summarized if talk or summary.memory_id not in existing
+                ]
         message = f"{'would_summarize' if dry_run else 'summarized'}_{len(fresh)}_conversations"
         new = {summary.memory_id for summary, _ in fresh}
         details = [
@@ -286,13 +288,13 @@ class Tidier:
         for summary, talk in summaries:
             written = summary if model is None else await _written(model, summary, talk)
             [embedding] = await self._embeddings.embed_memories([written.text])
-            whole = dataclasses.replace(written, embedding=embedding)
-            await self._store.insert([whole])
-            await self._index.on_written([whole])
-            if await self._says_what_is(whole, talk):
+            embedded = dataclasses.replace(written, embedding=embedding)
+            await self._store.insert([embedded])
+            await self._index.on_written([embedded])
+            if await self._says_what_is(embedded, talk):
                 stored.append((summary, talk))
                 continue
-            located = {whole.memory_id: whole.scope_id}
+            located = {embedded.memory_id: embedded.scope_id}
             async with self._index.removing(located):
                 await self._store.remove(located)
         return stored

@@ -39,7 +39,7 @@ def group_similar(
     for newest in sorted(by_id.values(), key=by_age, reverse=True):
         if newest.memory_id in used_ids:
             continue
-        same = [
+        similar = [
             other
             for memory_id in near(newest)
             if memory_id != newest.memory_id
@@ -48,8 +48,8 @@ def group_similar(
             and belong_together(newest, other)
             and say_the_same(newest.text, other.text)
         ]
-        if same:
-            group = [newest, *sorted(same, key=by_age, reverse=True)]
+        if similar:
+            group = [newest, *sorted(similar, key=by_age, reverse=True)]
             used_ids |= {member.memory_id for member in group}
             groups.append(group)
     return groups

@@ -100,9 +100,9 @@ class HttpModel:
 
     async def _ask(self, client: httpx2.AsyncClient, body: Json, schema: Mapping[str, Any] | None) -> Any:
         for remaining in reversed(range(TRIES)):
-            held = _response_format(schema) if schema is not None and self._takes_schema else {}
-            response = await client.post(self._url, json=body | held, headers=dict(self._headers()))
-            if response.status_code in NOT_UNDERSTOOD and held and remaining:
+            response_format = _response_format(schema) if schema is not None and self._takes_schema else {}
+            response = await client.post(self._url, json=body | response_format, headers=dict(self._headers()))
+            if response.status_code in NOT_UNDERSTOOD and response_format and remaining:
                 self._takes_schema = False
                 continue
             if response.status_code in BUSY and remaining:

@@ -178,8 +178,8 @@ class Memory:
         if agent_id is not None:  # of a user: the search of the AgentMem contract, which has no filter
             named = {"when": when, "since": since, "until": until, "tags": tags or None, "session_id": session_id,
                      "filter": filter}  # fmt: skip
-            if beside := [name for name, value in named.items() if value is not None]:
-                refuse(beside[0], "an agent's memories are not narrowed by it")
+            if conflicting := [name for name, value in named.items() if value is not None]:
+                refuse(conflicting[0], "an agent's memories are not narrowed by it")
             fields = {
                 "query": query,
                 "limit": limit,

@@ -93,8 +93,8 @@ def narrow(
     named = {"tags": to_tags(tags) or None, "type": memory_type, "conversation_id": session_id}
     arguments = {"tags": "tags", "type": "memory_type", "conversation_id": "session_id"}
     for name, value in (times or {}).items():
-        if value is not None and (beside := [key for key in ("time_query", "time_range") if key in keys]):
-            refuse(name, f"filter.{beside[0]} says a time too; give it once")
+        if value is not None and (conflicting := [key for key in ("time_query", "time_range") if key in keys]):
+            refuse(name, f"filter.{conflicting[0]} says a time too; give it once")
     for key, value in named.items():
         if value is not None:
             if key in keys and keys[key] != value:

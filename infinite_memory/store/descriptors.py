@@ -61,11 +61,11 @@ def too_few_to_start() -> str | None:
 
 def too_few(scopes: int) -> str | None:
     """Return an error message if the limit is too low for that many scopes, else None."""
-    most = max_scopes()
-    if most is None or scopes <= most:
+    maximum = max_scopes()
+    if maximum is None or scopes <= maximum:
         return None
     needed = FILES_BESIDE + scopes * FILES_OF_SCOPE
     return (
         f"{format_count(scopes, 'scope')} need about {needed:,} open files, and the limit of open files is {limit():,} "
-        f"(enough for {format_count(most, 'scope')}); {_RAISE}"
+        f"(enough for {format_count(maximum, 'scope')}); {_RAISE}"
     )

@@ -74,15 +74,15 @@ async def match_words(query: str, memories: Iterable[MemoryRecord]) -> list[Word
 
 def _matches(query: str, memories: Sequence[MemoryRecord]) -> list[WordMatch]:
     words = tokenize(query)
-    asked = list(dict.fromkeys(stem_words(content_words(words) or words)))
+    stems = list(dict.fromkeys(stem_words(content_words(words) or words)))
     read = [(memory, _counts(memory)) for memory in memories]
-    if not asked or not read:
+    if not stems or not read:
         return []
     total = len(read)
     mean = sum(counts.total() for _, counts in read) / total
-    rarity = {stem: inverse_document_frequency(sum(stem in counts for _, counts in read), total) for stem in asked}
+    rarity = {stem: inverse_document_frequency(sum(stem in counts for _, counts in read), total) for stem in stems}
     matches = [
-        hit for memory, counts in read if (hit := _match(memory, counts, asked, rarity, mean or 1.0)) is not None
+        hit for memory, counts in read if (hit := _match(memory, counts, stems, rarity, mean or 1.0)) is not None
     ]
     matches.sort(key=lambda match: (match.memory.created_at, match.memory.memory_id), reverse=True)
     matches.sort(key=lambda match: -match.score)

@@ -97,10 +97,10 @@ def _words(folded: str) -> Iterator[str]:
 
 
 def _emoji_words(sequence: str) -> Iterator[str]:
-    whole = _SELECTORS.sub("", sequence)
-    yield whole
-    plain = _TONES.sub("", whole)
-    if plain and plain != whole:
+    emoji = _SELECTORS.sub("", sequence)
+    yield emoji
+    plain = _TONES.sub("", emoji)
+    if plain and plain != emoji:
         yield plain
 
 

@@ -31,13 +31,15 @@ _BESIDE = (Tag.JUST_OVER, Tag.JUST_UNDER)
 def some_more_ago(reader: Reader, position: int) -> Found | None:
     """Read a count and some more, or a little less, with a word for ago."""
     opened = reader.has(position, Tag.AGO_OPENS)
-    beside = reader.has(position, *_BESIDE)  # "hace poco más de" is both
-    index = position + 1 if opened or beside else position
-    if opened and not beside and reader.has(index, *_BESIDE):
-        beside, index = True, index + 1
+    is_ambiguous = reader.has(position, *_BESIDE)  # "hace poco más de" is both
+    index = position + 1 if opened or is_ambiguous else position
+    if opened and not is_ambiguous and reader.has(index, *_BESIDE):
+        is_ambiguous, index = True, index + 1
     if reader.language.scriptless and approximate(reader, index):
         return None  # "一百多年前" is as wide as its tens or hundreds
-    read = _between_counts(reader, index) or _beside_length(reader, index, reader.at(index - 1) if beside else None)
+    read = _between_counts(reader, index) or _beside_length(
+        reader, index, reader.at(index - 1) if is_ambiguous else None
+    )
     if read is None:
         return None
     span, after = read

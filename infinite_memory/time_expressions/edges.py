@@ -201,8 +201,8 @@ def _half_span(span: Span, edge: str) -> Span:
     """Cut a half out of *span*, in whole months if their number is even, else in whole days; Thursday is in both halves of a week."""
     assert span.start is not None and span.end is not None
     months = (span.end.year - span.start.year) * 12 + span.end.month - span.start.month
-    whole = span.start.day == span.end.day == 1 and months >= 2 and months % 2 == 0
-    unit, count = (Unit.MONTH, months) if whole else (Unit.DAY, (span.end - span.start).days)
+    is_whole = span.start.day == span.end.day == 1 and months >= 2 and months % 2 == 0
+    unit, count = (Unit.MONTH, months) if is_whole else (Unit.DAY, (span.end - span.start).days)
     if edge == "first_half":
         return Span(
             span.start, shift(span.start, unit, (count + 1) // 2 if span.grain is Unit.WEEK else count // 2), unit

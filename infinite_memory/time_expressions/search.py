@@ -212,9 +212,9 @@ def likely_languages(tokens: list[Token], zone: ZoneInfo | None = None) -> list[
         scores.sort(key=lambda score: (score[0], -_count_weekdays(folded, score[2]), score[1]))
     if not scores[0][0]:
         return ["en", "de"]  # no known word: digits, month first or day first
-    best = -scores[0][0]
-    likely = [code for score, _, code in scores if -score >= best * _LIKELY]
-    is_prose = best * _PROSE >= tokens[-1].end
+    best_score = -scores[0][0]
+    likely = [code for score, _, code in scores if -score >= best_score * _LIKELY]
+    is_prose = best_score * _PROSE >= tokens[-1].end
     return likely if is_prose else likely[:_MAX_GUESSES]
 
 

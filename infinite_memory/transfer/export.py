@@ -118,7 +118,7 @@ async def _records(
     copies: Copies, snapshot: Snapshot, scope_id: ScopeId | None, *, deleted: bool
 ) -> AsyncIterator[list[Json]]:
     scopes: dict[str, Scope] = {}
-    shown: set[str] = set()
+    exported: set[str] = set()
     async for chunk in snapshot.chunks():
         if chunk.collection == SCOPES:
             batch = [_scope(document) for document in copies.documents_of(chunk) if scope_id in (None, document["_id"])]
@@ -132,10 +132,10 @@ async def _records(
                     for memory in await in_file_thread(partial(copies.memories_of, chunk))
                     if deleted or memory.deleted_at is None
                 ]
-                shown |= {memory.memory_id for memory in memories}
+                exported |= {memory.memory_id for memory in memories}
                 yield [memory_to_json(memory, scope.name) for memory in memories]
         elif chunk.collection in (REVISIONS, FACTS, LINKS):
-            yield await in_file_thread(partial(_belonging, copies, chunk, scopes, shown))
+            yield await in_file_thread(partial(_belonging, copies, chunk, scopes, exported))
 
 
 def _scope(document: Json) -> Scope:

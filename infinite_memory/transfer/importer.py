@@ -250,7 +250,7 @@ class _Import:
     async def _take(self, batch: list[Entry | Admitted]) -> list[MemoryRecord]:
         """Import everything of a batch but its memories, and return the memories to store."""
         memories: list[Admitted] = []
-        beside: list[IncomingVersion | IncomingFact | IncomingLink] = []
+        others: list[IncomingVersion | IncomingFact | IncomingLink] = []
         for entry in batch:
             if isinstance(entry, Refused):
                 self._done.refuse(entry)
@@ -259,9 +259,9 @@ class _Import:
             elif isinstance(entry, Admitted):
                 memories.append(entry)
             elif not isinstance(entry, Incoming):
-                beside.append(entry)
+                others.append(entry)
         fresh = await self._fresh(memories)
-        await self._history.take(beside)
+        await self._history.take(others)
         return fresh
 
     async def _take_scope(self, incoming: IncomingScope) -> None:
@@ -350,7 +350,7 @@ class _Import:
         """Embed and store the new ones of *read* entries; batches are embedded concurrently and written in order."""
         if memories and not self._dry_run:
             embeddings = await self._embed([embedded_text(memory) for memory in memories])
-            whole = [
+            embedded = [
                 dataclasses.replace(memory, embedding=vectors)
                 for memory, vectors in zip(memories, embeddings, strict=True)
             ]
@@ -359,9 +359,9 @@ class _Import:
                     raise StoreUnavailableError(f"{shortage}; make room")
                 # A scope archived in the meantime may be about to be removed by a caller who does not count these.
                 for is_put_away in (False, True):
-                    some = [memory for memory in whole if (memory.scope_id in self._put_away) is is_put_away]
+                    some = [memory for memory in embedded if (memory.scope_id in self._put_away) is is_put_away]
                     await self._store.insert(some, include_archived=is_put_away)
-                await self._index.on_written([memory for memory in whole if memory.deleted_at is None])
+                await self._index.on_written([memory for memory in embedded if memory.deleted_at is None])
         self._done.added += len(memories)
         self._read += read
         if progress is not None:

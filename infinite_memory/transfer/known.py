@@ -51,11 +51,11 @@ class Known:
             await self._store.locate({memory_id for record in unseen for memory_id in _ids(record)}) if unseen else {}
         )
         names = {memory_id for record in unseen for memory_id in (record.memory_id, *record.former_ids)}
-        there = await self._store.fetch(
+        stored = await self._store.fetch(
             {memory_id: scope_id for memory_id, scope_id in located.items() if memory_id in names}, deleted=None
         )
         for entry in unseen:
-            await self._sort_in(entry, located, there, result)
+            await self._sort_in(entry, located, stored, result)
         return result
 
     async def _sort_in(

@@ -100,8 +100,8 @@ class History:
                 )
             )  # fmt: skip
         copies = self._store.copies
-        there = await copies.find_facts(facts)
-        fresh = {entry.fact_id: entry for entry in facts if entry.fact_id not in there}
+        existing = await copies.find_facts(facts)
+        fresh = {entry.fact_id: entry for entry in facts if entry.fact_id not in existing}
         refused = await copies.add_facts(list(fresh.values()), self._holding, dry_run=self._dry_run)
         self.added["facts"] += len(fresh) - len(refused)
         for fact in refused:

@@ -134,16 +134,16 @@ def find_fault(incoming: Incoming, limits: LimitsSettings) -> str | None:
     if not incoming.text.strip():
         return "has no text"
     for described in DETAILS:
-        value, most = getattr(incoming, described.name), described.maximum
-        if value is not None and most is not None and not 0 <= value <= most:
-            return f"its {described.name} is {value:g}, from 0 to {most:g} was expected"
+        value, maximum = getattr(incoming, described.name), described.maximum
+        if value is not None and maximum is not None and not 0 <= value <= maximum:
+            return f"its {described.name} is {value:g}, from 0 to {maximum:g} was expected"
     try:
         size = len(incoming.text.encode())
         labels = {name: getattr(incoming, name) for name in _LABELS}
         about = (incoming.scope, incoming.tags, incoming.owners, incoming.structured, *labels.values())
         _check_storable((about, incoming.metadata), 0)
         metadata = len(json.dumps(incoming.metadata, ensure_ascii=False, default=str).encode())
-        whole = size + metadata + len(json.dumps(about, ensure_ascii=False, default=str).encode())
+        total = size + metadata + len(json.dumps(about, ensure_ascii=False, default=str).encode())
         depth = _measure_depth(incoming.metadata)
     except UnicodeEncodeError:
         return "is no valid text"
@@ -156,7 +156,7 @@ def find_fault(incoming: Incoming, limits: LimitsSettings) -> str | None:
         (f"its text has {size:,} bytes", size, limits.text_bytes),
         (f"its metadata has {metadata:,} bytes", metadata, limits.metadata_bytes),
         (f"its metadata has {depth:,} levels", depth, limits.metadata_depth),
-        (f"it has {whole:,} bytes", whole, MAX_BYTES),
+        (f"it has {total:,} bytes", total, MAX_BYTES),
         (f"it has {len(incoming.occurrences):,} times", len(incoming.occurrences), MAX_TIMES),
     ):
         if number > limit:

@@ -173,19 +173,19 @@ class RpcSession:
 
     async def take(self, message: Any) -> None:
         """Handle one message from the client; return once it is running, or answered if it need not wait."""
-        shown = get_id(message)
+        message_id = get_id(message)
         try:
             check_shape(message)
         except RpcError as exc:
-            await self.refuse(shown, exc)
+            await self.refuse(message_id, exc)
             return
         if "method" not in message:
             self._take_answer(message)
         elif "id" not in message:
             await self._take_notification(message["method"], message.get("params") or {})
         else:
-            assert shown is not None
-            await self._take_request(RpcCall(shown, message["method"], message.get("params") or {}, self))
+            assert message_id is not None
+            await self._take_request(RpcCall(message_id, message["method"], message.get("params") or {}, self))
 
     async def _take_request(self, call: RpcCall) -> None:
         try:

@@ -51,24 +51,24 @@ class LineReader:
 
     async def lines(self) -> AsyncIterator[bytes | TooLong]:
         """Yield each line that is not empty, without its line break."""
-        held = bytearray()
+        buffer = bytearray()
         size = 0  # of the line so far, buffered or not
         first = True
         while chunk := await self._source.read():
             start = 0
             while (end := chunk.find(b"\n", start)) >= 0:
-                line = self._line(held, size, chunk[start:end], first)
+                line = self._line(buffer, size, chunk[start:end], first)
                 first, start, size = False, end + 1, 0
-                held.clear()
+                buffer.clear()
                 if line:
                     yield line
             rest = chunk[start:]
             size += len(rest)
             if size <= self._limit + 1:  # one more for the carriage return
-                held += rest
+                buffer += rest
             else:
-                held.clear()
-        line = self._line(held, size, b"", first)
+                buffer.clear()
+        line = self._line(buffer, size, b"", first)
         if line:
             yield line
 

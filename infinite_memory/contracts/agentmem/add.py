@@ -277,11 +277,11 @@ async def _make_sense(call: AgentMemCall, memory: MemoryRecord, said_at: dt.date
         knowledge = await extract_facts(call.model, memory.text, older)
         return await _apply(call, memory, knowledge, said_at)
     except InfiniteMemoryError as exc:  # any error: the memory is stored
-        why = str(exc)
+        reason = str(exc)
     except Exception:  # a model's answer may have any form
         log.exception("nothing could be made of a memory", extra={"event": "facts_failed"})
-        why = "internal error; the log has the details"
-    return Findings(failure=f"stored, but nothing was made of it: {why}")
+        reason = "internal error; the log has the details"
+    return Findings(failure=f"stored, but nothing was made of it: {reason}")
 
 
 async def _nearest(call: AgentMemCall, memory: MemoryRecord) -> list[MemoryRecord]:

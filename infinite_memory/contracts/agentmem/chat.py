@@ -128,11 +128,11 @@ async def _memories(call: AgentMemCall, message: str, visibility: Visibility) ->
         raise InvalidRequestError(
             "use_memory", "contradicts include_memories, which is the same by another name; give one"
         )
-    most = fields.integer("max_memories")
-    if flags[:1] == [False] or not most:
+    limit = fields.integer("max_memories")
+    if flags[:1] == [False] or not limit:
         return [], [], LEFT_OUT
     try:
-        hits, note = await search(call.engine, message, visibility, most, SearchType.HYBRID)
+        hits, note = await search(call.engine, message, visibility, limit, SearchType.HYBRID)
     except (EmbeddingError, SidecarNotReadyError) as exc:
         return [], [f"memories cannot be searched at the moment: {exc}"], UNSEARCHED
     sharing = {match.memory.memory_id for match in await match_words(message, [hit.memory for hit in hits])}

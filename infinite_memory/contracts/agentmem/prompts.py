@@ -50,14 +50,14 @@ async def make_prompt(call: AgentMemCall) -> Json:
     await check_agent(call.engine, agent)
     user = fields.text("user_id")
     memories = await list_memories(call.engine, see_user(user, agent, with_shared=True))
-    most = fields.integer("max_context")
-    liked = get_preferences(memories, most) if fields.flag("include_preferences") else []
+    limit = fields.integer("max_context")
+    liked = get_preferences(memories, limit) if fields.flag("include_preferences") else []
     key = (user, agent, fields.find_text("session_id"))
     turns = list_turns(await call.conversations.recall(key, call.engine))
-    history = _history(memories, turns, most) if fields.flag("include_history") else []
+    history = _history(memories, turns, limit) if fields.flag("include_history") else []
     last = max((memory.updated_at for memory in memories), default=None)
     return {
-        "system_prompt": prompt_text(agent, _known(memories, liked, most), history, remembered=len(memories)),
+        "system_prompt": prompt_text(agent, _known(memories, liked, limit), history, remembered=len(memories)),
         "user_id": user,
         "context": {
             "preferences": liked,

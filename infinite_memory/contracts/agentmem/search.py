@@ -151,19 +151,19 @@ async def search(
 def fused(lists: Sequence[Sequence[Scored]]) -> list[Scored]:
     """Fuse ranked lists by reciprocal rank; a hit keeps its best score of any engine, lowered where it would rise with rank."""
     ranks: dict[MemoryId, float] = {}
-    best: dict[MemoryId, Scored] = {}
+    by_id: dict[MemoryId, Scored] = {}
     for hits in lists:
         for rank, hit in enumerate(hits, start=1):
             key = hit.memory.memory_id
             ranks[key] = ranks.get(key, 0.0) + 1 / (RRF_K + rank)
-            if key not in best or hit.score > best[key].score:
-                best[key] = hit
-    order = sorted(best, key=lambda key: (best[key].memory.created_at, key), reverse=True)
+            if key not in by_id or hit.score > by_id[key].score:
+                by_id[key] = hit
+    order = sorted(by_id, key=lambda key: (by_id[key].memory.created_at, key), reverse=True)
     order.sort(key=lambda key: -ranks[key])
     lowest, ranked = 1.0, []
     for key in order:
-        lowest = min(lowest, best[key].score)
-        ranked.append(dataclasses.replace(best[key], score=lowest))
+        lowest = min(lowest, by_id[key].score)
+        ranked.append(dataclasses.replace(by_id[key], score=lowest))
     return ranked
 
 
@@ -182,8 +182,8 @@ async def _one_engine(
         ]
         if how is SearchType.FULLTEXT:
             matches = await match_words(query, [hit.memory for hit in hits])
-            whole = {match.memory.memory_id for match in matches if match.has_all}
-            hits = [hit for hit in hits if hit.memory.memory_id in whole]
+            complete = {match.memory.memory_id for match in matches if match.has_all}
+            hits = [hit for hit in hits if hit.memory.memory_id in complete]
         if len(hits) >= limit or len(results.matches) < depth:
             return hits
         depth *= GROWTH_FACTOR

@@ -45,8 +45,8 @@ async def memory_search(call: LaravelCall) -> Reply:
         scored = [(memory, None) for memory in memories]
     else:
         matches = await match_words(query, memories)
-        best = max((match.score for match in matches), default=0.0)
-        scored = [(match.memory, round(10 * match.confidence(best), 1)) for match in matches]
+        best_score = max((match.score for match in matches), default=0.0)
+        scored = [(match.memory, round(10 * match.confidence(best_score), 1)) for match in matches]
     scored.sort(key=lambda pair: (pair[0].created_at, pair[0].memory_id), reverse=True)
     scored.sort(key=lambda pair: (-(pair[1] or 0.0), -(pair[0].importance or 0.0)))
     entries: list[Told] = [

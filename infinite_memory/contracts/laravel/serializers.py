@@ -33,7 +33,7 @@ def serialize_memory(memory: MemoryRecord, **more: Any) -> Json:
 
 def serialize_index_entry(memory: MemoryRecord) -> Json:
     """Serialize a memory for the index: without its content, and of its metadata only flat, short values."""
-    whole = serialize_memory(memory)
+    fields = serialize_memory(memory)
     names = (
         "id",
         "title",
@@ -46,7 +46,7 @@ def serialize_index_entry(memory: MemoryRecord) -> Json:
         "updated_at",
     )
     flat = {name: value for name, value in memory.metadata.items() if _is_light(value)}
-    return {name: whole[name] for name in names} | {"metadata": dict(list(flat.items())[:INDEX_KEYS])}
+    return {name: fields[name] for name in names} | {"metadata": dict(list(flat.items())[:INDEX_KEYS])}
 
 
 def _is_light(value: Any) -> bool:

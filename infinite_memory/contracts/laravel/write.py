@@ -300,9 +300,9 @@ async def _update(call: LaravelCall, memory: MemoryRecord, fields: Fields, *, re
     """Update a memory with *fields*; *replace_all* is a write, which also names the owners of the memory."""
     changes, uuid = make_update(call, memory, fields, replace_all=replace_all), fields.text("id")
     if changes is None:
-        same = await call.engine.memories.get(memory.memory_id)
-        _check_seen(call, same, uuid)
-        return Written(same, "updated" if memory.deleted_at else "unchanged")
+        current = await call.engine.memories.get(memory.memory_id)
+        _check_seen(call, current, uuid)
+        return Written(current, "updated" if memory.deleted_at else "unchanged")
 
     def check(now: MemoryRecord) -> None:
         _check_seen(call, now, uuid)

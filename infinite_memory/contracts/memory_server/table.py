@@ -79,9 +79,9 @@ class ClampedField(IntegerField):
     """An integer of at least ``low``; above the limit it is lowered to it."""
 
     def parse(self, value: Any, path: str, checking: ValidationContext) -> int:
-        most = int(getattr(checking.limits, self.limit or ""))
+        maximum = int(getattr(checking.limits, self.limit or ""))
         number = super(ClampedField, dataclasses.replace(self, limit=None)).parse(value, path, checking)
-        return min(number, most)
+        return min(number, maximum)
 
     def expected(self, high: int) -> str:
         return f"a whole number of at least {self.low:,}"
@@ -173,8 +173,8 @@ async def memory_search(call: CommandContext) -> Reply:
 )  # fmt: skip
 async def memory_list(call: CommandContext) -> Reply:
     """List memories by type and tags, newest first, without searching."""
-    most = call.fields.integer("limit") if "limit" in call.fields else call.limits.max_limit
-    listing = await call.engine.memories.list_page(make_filter(call), most)
+    limit = call.fields.integer("limit") if "limit" in call.fields else call.limits.max_limit
+    listing = await call.engine.memories.list_page(make_filter(call), limit)
     lines = [format_line(memory) for memory in listing.memories]
     reply = _result(call, _found(lines), [serialize_item(memory) for memory in listing.memories], listing.memories)
     reply["structuredContent"]["total"] = listing.total

@@ -158,16 +158,16 @@ async def _restore(consent: Consent) -> Proposal | None:
         is_unlocked = administration.is_unlocked_backup(name)
     except OSError:
         return None  # the command fails for the same reason
-    shown = truncated_repr(name)
+    file_name = truncated_repr(name)
     if consent.fields["mode"] is RestoreMode.REPLACE:
-        question = f"Put the backup {shown} in the place of everything stored now?"
+        question = f"Put the backup {file_name} in the place of everything stored now?"
         if not is_unlocked:
             return Proposal(agreement, question)
     elif is_own and not is_unlocked:
         return Proposal(agreement, None)
     count = (await restore(await consent.rehearse("restore_backup"))).done.memories
     if consent.fields["mode"] is not RestoreMode.REPLACE:
-        question = f"Restore {format_count(count, 'memory')} from {shown}{'' if is_own else ', which is not in the folder of backups'}?"
+        question = f"Restore {format_count(count, 'memory')} from {file_name}{'' if is_own else ', which is not in the folder of backups'}?"
     else:
         question += f" {format_count(count, 'memory')} are in it."
     return Proposal(agreement, question + (f" {UNLOCKED}" if is_unlocked else ""))

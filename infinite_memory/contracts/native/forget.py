@@ -90,30 +90,30 @@ async def forget(call: CommandContext) -> ForgetReport:
 
 def serialize_forgotten(report: ForgetReport, *, text_name: str) -> Reply:
     """Serialize a deletion; *text_name* is the contract's name of a memory's text."""
-    gone, mode = report.result, report.mode
+    result, mode = report.result, report.mode
     reply: Reply = {
-        "deleted_count": 0 if report.dry_run else len(gone.memory_ids),
-        "memory_ids": list(gone.memory_ids[:MAX_REPORTED_IDS]),
+        "deleted_count": 0 if report.dry_run else len(result.memory_ids),
+        "memory_ids": list(result.memory_ids[:MAX_REPORTED_IDS]),
         "forget_mode": mode.value,
     }
     if report.dry_run:
-        reply |= {"dry_run": True, "would_delete": len(gone.memory_ids)}
-    if gone.texts:
+        reply |= {"dry_run": True, "would_delete": len(result.memory_ids)}
+    if result.texts:
         reply["memories"] = [
-            {"memory_id": forgotten_id, text_name: gone.texts[forgotten_id]}
-            for forgotten_id in gone.memory_ids[:MAX_REPORTED_IDS]
-            if forgotten_id in gone.texts
+            {"memory_id": forgotten_id, text_name: result.texts[forgotten_id]}
+            for forgotten_id in result.memory_ids[:MAX_REPORTED_IDS]
+            if forgotten_id in result.texts
         ]
-    if gone.removed_scope is not None:
-        reply["scope"] = gone.removed_scope.name
-    notes = [gone.note] if gone.note else []
-    if count := len(gone.doubles):
+    if result.removed_scope is not None:
+        reply["scope"] = result.removed_scope.name
+    notes = [result.note] if result.note else []
+    if count := len(result.doubles):
         notes.append(
             f"{count:,} of them {'was' if count == 1 else 'were'} hidden as {'a duplicate' if count == 1 else 'duplicates'}"
         )
-    if len(gone.memory_ids) > MAX_REPORTED_IDS:
+    if len(result.memory_ids) > MAX_REPORTED_IDS:
         notes.append(f"the first {MAX_REPORTED_IDS:,} ids are listed")
-    if gone.removed_scope is not None and not report.dry_run:
+    if result.removed_scope is not None and not report.dry_run:
         notes.append("the scope is archived; restore_memory with its name undoes it" if mode is ForgetMode.SOFT else
                      "the scope and all that was in it are permanently removed")  # fmt: skip
     if notes:

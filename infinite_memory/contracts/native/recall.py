@@ -200,11 +200,11 @@ async def _about_topic(call: CommandContext, where: ScopedFilter, topic: str) ->
         results = await _search_or_list(call, where, topic)
         if not results.note or len(results.hits) >= min(results.total or 0, call.fields.integer("limit")):
             return results
-        why = results.note
+        reason = results.note
     except EmbeddingError as exc:
-        why = str(exc)
+        reason = str(exc)
     listed = await _search_or_list(call, where, None, newest_first=False)
-    listed.note = f"listed by time and not by what was asked about: {why}"
+    listed.note = f"listed by time and not by what was asked about: {reason}"
     return listed
 
 
@@ -237,12 +237,12 @@ async def _elsewhere(call: CommandContext, where: ScopedFilter, result: RecallRe
 async def _search_or_list(
     call: CommandContext, where: ScopedFilter, query_text: str | None, *, newest_first: bool = True
 ) -> SearchResults:
-    most = call.fields.integer("limit")
+    limit = call.fields.integer("limit")
     if query_text is not None:
         if "cursor" in call.fields:
             raise InvalidRequestError("cursor", "goes with a listing, not with a query; raise limit instead")
-        matches = await call.engine.recall.search(query_text, where, most, counts_use=call.session.counts_use)
+        matches = await call.engine.recall.search(query_text, where, limit, counts_use=call.session.counts_use)
         return make_ranked(matches, await call.engine.memories.count(where))  # matches beyond the results are reported
     return make_page(
-        await call.engine.memories.list_page(where, most, call.fields.find_text("cursor"), newest_first=newest_first)
+        await call.engine.memories.list_page(where, limit, call.fields.find_text("cursor"), newest_first=newest_first)
     )

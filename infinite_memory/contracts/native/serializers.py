@@ -107,12 +107,12 @@ _REASONS = {
 def serialize_standing(standing: Standing, memory_id: str) -> Json:
     """Serialize why a memory is, or is not, in the results."""
     rank = standing.explanation.rank if standing.explanation else None
-    says = _REASONS[standing.reason].format(
+    message = _REASONS[standing.reason].format(
         failed=", ".join(standing.failed), above=", ".join(standing.above), confidence=standing.confidence, rank=rank
     )
     if standing.is_embedded is False and standing.reason is Reason.RANK:
-        says += "; it is not embedded yet, and found by its words alone"
-    reply: Json = {"memory_id": memory_id, "reason": standing.reason.value, "says": says}
+        message += "; it is not embedded yet, and found by its words alone"
+    reply: Json = {"memory_id": memory_id, "reason": standing.reason.value, "says": message}
     if standing.failed:
         reply["filter"] = list(standing.failed)
     if standing.above:

@@ -247,11 +247,11 @@ async def span_of_words(call: CommandContext, words: str, field: str) -> FoundTi
     if time_read is None:
         examples = ", ".join(f'"{example}"' for example in EXAMPLES)
         unsettled = await in_thread(lambda: find_unsettled(words, call.session.zone))
-        why = (
+        reason = (
             f" ({truncated_repr(unsettled[0])} is another day from place to place: name its date)" if unsettled else ""
         )
         raise InvalidRequestError(
-            field, f"there is no time in {truncated_repr(words)}{why}; try for example {examples}, or a range"
+            field, f"there is no time in {truncated_repr(words)}{reason}; try for example {examples}, or a range"
         )
     return time_read
 

@@ -159,17 +159,17 @@ class MilvusIndex:
         padded = vector.tolist() + [0.0] * (schema.MIN_DIM - self.dim)
         expression = self._expression(where, _VECTORS)
         fields = [schema.MEMORY, schema.WINDOW, schema.WINDOWS, schema.OCCURRED]
-        best: dict[str, Row] = {}
+        best_rows: dict[str, Row] = {}
         limit = min(MAX_ROWS, max(MIN_HITS, 2 * k))
         while True:
-            others = f" and {among(schema.MEMORY, best, is_negated=True)}" if best else ""
+            others = f" and {among(schema.MEMORY, best_rows, is_negated=True)}" if best_rows else ""
             rows = self._rows.search(padded, expression + others, fields, limit)
             for row in rows:
-                best.setdefault(row[schema.MEMORY], row)
-            if len(rows) < limit or _is_settled(best, k, rows[-1]):
+                best_rows.setdefault(row[schema.MEMORY], row)
+            if len(rows) < limit or _is_settled(best_rows, k, rows[-1]):
                 break
             limit = min(MAX_ROWS, limit * GROWTH_FACTOR)
-        return [_to_hit(row) for row in sorted(best.values(), key=_rank)[:k]]
+        return [_to_hit(row) for row in sorted(best_rows.values(), key=_rank)[:k]]
 
     def list_page(self, where: Filter, limit: int, cursor: str | None, newest_first: bool) -> Page:
         """List memories that match *where* by time of occurrence, then by id; see `VectorIndex.list_page`.
@@ -182,20 +182,20 @@ class MilvusIndex:
         total = None if _are_few(where, limit) and after is None else self._rows.count(expression)
         if after is not None:
             sign, field = "<" if newest_first else ">", schema.OCCURRED
-            same = f'{field} == {after.occurred_ms} and {schema.MEMORY} {sign} "{after.key.hex()}"'
-            expression += f" and ({field} {sign} {after.occurred_ms} or ({same}))"
-        most = len(where.memory_ids or ()) if total is None else total
+            same_time = f'{field} == {after.occurred_ms} and {schema.MEMORY} {sign} "{after.key.hex()}"'
+            expression += f" and ({field} {sign} {after.occurred_ms} or ({same_time}))"
+        max_rows = len(where.memory_ids or ()) if total is None else total
         listed = first_by_time(
-            self._rows, expression, schema.OCCURRED, limit + 1, newest_first=newest_first, at_most=most
+            self._rows, expression, schema.OCCURRED, limit + 1, newest_first=newest_first, at_most=max_rows
         )
         total = len(listed) if total is None else total
         if limit <= 0:
             return Page((), total, cursor if listed else None)
-        shown, following = listed[:limit], None
+        page, following = listed[:limit], None
         if len(listed) > limit:
-            last = shown[-1]
+            last = page[-1]
             following = Cursor(newest_first, last[schema.OCCURRED], bytes.fromhex(last[schema.MEMORY])).format()
-        return Page(tuple(map(schema.to_memory_id, shown)), total, following)
+        return Page(tuple(map(schema.to_memory_id, page)), total, following)
 
     def top_by_weight(self, where: Filter, limit: int, decay: ImportanceDecay) -> list[MemoryId]:
         """List the memories that match *where* by descending weight; see `VectorIndex.top_by_weight`."""
@@ -241,9 +241,9 @@ class MilvusIndex:
         """Return the indexed metadata of memories, without waiting for the server's clock."""
         recent = self._recent.among(memory_ids)
         indexed = {memory_id: entry for memory_id, entry in recent.items() if entry is not None}
-        asked = [memory_id for memory_id in memory_ids if memory_id not in recent and to_key(memory_id) is not None]
-        for first in range(0, len(asked), IDS_AT_ONCE):
-            ids = among(schema.KEY, asked[first : first + IDS_AT_ONCE])
+        requested = [memory_id for memory_id in memory_ids if memory_id not in recent and to_key(memory_id) is not None]
+        for first in range(0, len(requested), IDS_AT_ONCE):
+            ids = among(schema.KEY, requested[first : first + IDS_AT_ONCE])
             rows = self._rows.query(ids, FIELDS, eventually=True)
             indexed |= {entry.memory_id: entry for entry in map(Known.of, rows)}
         self._rows.check_open()
@@ -265,15 +265,15 @@ class MilvusIndex:
             {entry.conversation for entry in asked.values()}, {entry.scope_id for entry in asked.values()}
         ):
             turns[turn.scope_id, turn.conversation, turn.source].append((turn.occurred_ms, turn.memory_id))
-        beside: dict[MemoryId, Neighbours] = {}
+        neighbours: dict[MemoryId, Neighbours] = {}
         for named, conversation in turns.items():
             if max_turns is not None and len(conversation) > max_turns:
                 continue
             ordered = [None, *(memory_id for _, memory_id in sorted(conversation)), None]
             for before, memory_id, after in zip(ordered, ordered[1:], ordered[2:], strict=False):
                 if memory_id in asked:
-                    beside[memory_id] = Neighbours(before, after, "/".join(named))
-        return beside
+                    neighbours[memory_id] = Neighbours(before, after, "/".join(named))
+        return neighbours
 
     def _said(self, conversations: Iterable[str], scope_ids: Iterable[ScopeId]) -> Iterator[Known]:
         """Yield all memories of conversations in scopes, with recent writes applied."""

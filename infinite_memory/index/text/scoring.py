@@ -68,8 +68,8 @@ class Found:
         scores = np.array(self.scores, np.float64)
         lengths = np.maximum(1.0, np.array(self.lengths, np.float64))
         capped = 1 + length_norm(np.minimum(lengths, MAX_LENGTH * mean), mean)
-        whole = scores * (1 + length_norm(lengths, mean))  # as if each word occurred once
+        normalized = scores * (1 + length_norm(lengths, mean))  # as if each word occurred once
         discounts = np.maximum(1.0, lengths / FLAT_LENGTH) ** -LENGTH_ROOT
         discounts *= np.array(self.passages, np.float64) ** -PASSAGES_ROOT
-        coverages = np.minimum(1.0, whole / (max_score * (K1 + 1))) if max_score else np.zeros(len(scores))
-        return NormalizedScores(whole / capped * discounts, coverages)
+        coverages = np.minimum(1.0, normalized / (max_score * (K1 + 1))) if max_score else np.zeros(len(scores))
+        return NormalizedScores(normalized / capped * discounts, coverages)

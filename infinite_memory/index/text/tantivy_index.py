@@ -162,8 +162,8 @@ class TantivyText:
         conditions = to_conditions(where, self._archived)
         passes = to_predicate(conditions)
         recent = sum(passes(memory.row) for memory in buffered)
-        narrow = self._narrow(conditions, hidden)
-        return self._count(searcher, narrow) + recent
+        clauses = self._narrow(conditions, hidden)
+        return self._count(searcher, clauses) + recent
 
     def _count(self, searcher: tantivy.Searcher, clauses: Clauses) -> int:
         """Count the memories in the files that match *clauses*."""
@@ -243,10 +243,10 @@ class TantivyText:
         results = Found()
         verbatim: dict[MemoryId, float] = {}
         if committed:
-            narrow = self._narrow(conditions, hidden)
-            results = self._score(searcher, wording, narrow, k)
+            clauses = self._narrow(conditions, hidden)
+            results = self._score(searcher, wording, clauses, k)
             for phrase in wording.phrases:
-                query = _Query.boolean_query([*narrow, (_MUST, self._queries.phrase(phrase))])
+                query = _Query.boolean_query([*clauses, (_MUST, self._queries.phrase(phrase))])
                 for memory_id in _best(searcher, query, k, max(k, 1))[0]:
                     verbatim[memory_id] = max(verbatim.get(memory_id, 0.0), phrase.weight)
         for memory in recent:
@@ -354,8 +354,8 @@ def _make_passages(row: TextRow) -> list[Passage]:
     head, tail = stem_words(about), stem_words(content_words(tokenize(row.before)))
     results: list[Passage] = []
     for words in passages(tokenize(row.text)):
-        most = MAX_REPEATED if results else None
-        stems = [*head[:most], *stem_words(content_words(words)), *tail[:most]]
+        max_count = MAX_REPEATED if results else None
+        stems = [*head[:max_count], *stem_words(content_words(words)), *tail[:max_count]]
         results.append(Passage(stems, Counter(stems), words))
     return results
 

@@ -296,8 +296,8 @@ class FaissIndex:
         """Return the memories before and after each one in its conversation; see `VectorIndex.neighbours`."""
         with self._lock:
             metadata = self._metadata
-            asked, slots = metadata.find_turns(memory_ids, max_turns)
-        return metadata.neighbours(asked, slots)
+            hit_slots, slots = metadata.find_turns(memory_ids, max_turns)
+        return metadata.neighbours(hit_slots, slots)
 
     def tags(self, start: int, limit: int) -> Sequence[str]:
         """List all tag keys ever used."""

@@ -113,23 +113,23 @@ class _Search:
 
     def _coarsely(self, coarse: PQIndex, count: int) -> Ranked:
         """Return rows covered by *coarse*, unordered, with exact scores: the best *count* are among them."""
-        asked = max(ASKED, 2 * pool_size(count))
+        candidates = max(ASKED, 2 * pool_size(count))
         if self._marked is None and self._allowed.listed is None:
-            rows, scores = coarse.packed.search(self._query, asked)
+            rows, scores = coarse.packed.search(self._query, candidates)
             passing = self._allowed.test(self._table.slots[rows])
             scored, is_enough = self._scored((rows[passing], scores[passing]), count)
             if is_enough:
                 return scored
             if passing.all():  # otherwise it would return the same rows
-                asked *= GROWTH_FACTOR
+                candidates *= GROWTH_FACTOR
         marks = self._marks()[: coarse.count]
         search = coarse.among(marks)
         while True:
-            ranked = search(self._query, asked)
+            ranked = search(self._query, candidates)
             scored, is_enough = self._scored(ranked, count)
-            if is_enough or len(ranked[0]) < asked or asked >= MAX_ASKED:
+            if is_enough or len(ranked[0]) < candidates or candidates >= MAX_ASKED:
                 return scored
-            asked *= GROWTH_FACTOR
+            candidates *= GROWTH_FACTOR
 
     def _scored(self, ranked: Ranked, count: int) -> tuple[Ranked, bool]:
         """Rescore as many of *ranked* as needed; the second value is whether there were enough."""
@@ -165,10 +165,10 @@ class _Search:
         all_rows: list[Slots] = [np.empty(0, np.int64)]
         all_scores: list[Scores] = [np.empty(0, np.float64)]
         first = 0
-        for whole in self._table.parts:
-            codes = whole[max(0, start - first) :]
+        for part in self._table.parts:
+            codes = part[max(0, start - first) :]
             offset = max(first, start)
-            first += len(whole)
+            first += len(part)
             if not len(codes):
                 continue
             selected = None if allowed is None else allowed[offset - start : offset - start + len(codes)]

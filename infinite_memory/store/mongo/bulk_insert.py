@@ -30,11 +30,11 @@ async def add_revisions(connection: Connection, versions: Sequence[MemoryRecord]
             cursor = database[schema.REVISIONS].find(
                 {"memory_id": {"$in": ids}}, {"memory_id": 1, "revision": 1, "_id": 0}
             )
-            there = {(document["memory_id"], document["revision"]) async for document in cursor}
+            existing = {(document["memory_id"], document["revision"]) async for document in cursor}
         fresh = {
             (key, version.revision): version
             for key, version in zip(ids, batch, strict=True)
-            if (key, version.revision) not in there
+            if (key, version.revision) not in existing
         }
         added += len(fresh)
         if not dry_run:
@@ -44,13 +44,13 @@ async def add_revisions(connection: Connection, versions: Sequence[MemoryRecord]
 
 async def find_facts(connection: Connection, facts: Sequence[Fact]) -> set[FactId]:
     """See `Copies.find_facts`."""
-    there: set[FactId] = set()
+    existing: set[FactId] = set()
     for batch in _batches(facts):
         keys = [mapping.object_id(fact.fact_id) for fact in batch]
         async with connection.operation(factor=4) as database:
             cursor = database[schema.FACTS].find({"_id": {"$in": keys}}, {"_id": 1})
-            there |= {FactId(str(document["_id"])) async for document in cursor}
-    return there
+            existing |= {FactId(str(document["_id"])) async for document in cursor}
+    return existing
 
 
 async def add_facts(
@@ -58,8 +58,8 @@ async def add_facts(
 ) -> list[Fact]:
     """See `Copies.add_facts`."""
     refused: list[Fact] = []
-    there = await find_facts(connection, facts)
-    fresh = list({fact.fact_id: fact for fact in facts if fact.fact_id not in there}.values())
+    existing = await find_facts(connection, facts)
+    fresh = list({fact.fact_id: fact for fact in facts if fact.fact_id not in existing}.values())
     for batch in _batches(fresh):
         documents = [mongo_facts.whole_document(fact) for fact in batch]
         keys = [

@@ -130,31 +130,31 @@ async def _replace(
     """
     about = _about(fact.scope_id, fact.subject, fact.predicate)
     newest = await _newest(facts, about, session, accepts)
-    held = newest if newest is not None and newest["active"] else None
-    if held is not None and held["object"] == fact.object:
+    current = newest if newest is not None and newest["active"] else None
+    if current is not None and current["object"] == fact.object:
         changes: Document = {"confidence": fact.confidence}
         if fact.provenance is not None:
             changes["provenance"] = fact.provenance
-        await facts.update_one({"_id": held["_id"]}, {"$set": changes}, session=session)
-        return Asserted(from_document(held | changes), FactOutcome.CONFIRMED)
+        await facts.update_one({"_id": current["_id"]}, {"$set": changes}, session=session)
+        return Asserted(from_document(current | changes), FactOutcome.CONFIRMED)
     begins_at = floor_to_millisecond(fact.valid_from)
     if newest is not None:
         begins_at = max(begins_at, newest.get("valid_to") or newest["valid_from"] + MILLISECOND)
-    if held is not None:
+    if current is not None:
         closing = {"$set": {"active": False, "valid_to": begins_at}}
-        closed = await facts.update_one({"_id": held["_id"], "active": True}, closing, session=session)
+        closed = await facts.update_one({"_id": current["_id"], "active": True}, closing, session=session)
         if closed.matched_count == 0:
             raise DuplicateKeyError("the triple was closed by another assertion")
     document = _to_document(fact, begins_at)
     try:
         await facts.insert_one(document, session=session)
     except PyMongoError:
-        if held is not None and session is None:
-            await _open_again(facts, held["_id"])
+        if current is not None and session is None:
+            await _open_again(facts, current["_id"])
         raise
-    if held is None:
+    if current is None:
         return Asserted(from_document(document), FactOutcome.ASSERTED)
-    return Asserted(from_document(document), FactOutcome.REPLACED, from_document(held | {"valid_to": begins_at}))
+    return Asserted(from_document(document), FactOutcome.REPLACED, from_document(current | {"valid_to": begins_at}))
 
 
 async def _newest(
@@ -194,9 +194,9 @@ async def move_facts(database: Database, source: ObjectId, target: ObjectId) -> 
     ]
     for _ in range(_TRIES):
         for group in await aggregate(facts, both, allowDiskUse=True):
-            *coming, held = sorted(group["facts"], key=lambda fact: bool(fact["scope_id"] == target))
-            for fact in coming:
-                await _settle(facts, fact, held, target)
+            *incoming, existing = sorted(group["facts"], key=lambda fact: bool(fact["scope_id"] == target))
+            for fact in incoming:
+                await _settle(facts, fact, existing, target)
         try:
             await facts.update_many({"scope_id": source}, {"$set": {"scope_id": target}})
         except DuplicateKeyError:  # another one was asserted between read and move

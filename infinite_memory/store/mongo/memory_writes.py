@@ -170,8 +170,8 @@ class MemoryWriter:
         ]
 
     async def undelete(self, located: Located) -> list[MemoryId]:
-        shown = {"$set": {"live": True}, "$unset": {"deleted_at": "", "pruned": "", "merged_into": ""}}
-        return await self._mark(located, live=False, change=shown)
+        update = {"$set": {"live": True}, "$unset": {"deleted_at": "", "pruned": "", "merged_into": ""}}
+        return await self._mark(located, live=False, change=update)
 
     async def _mark(
         self, located: Located, *, live: bool, change: Mapping[str, Any], revision: int | None = None,
@@ -181,14 +181,14 @@ class MemoryWriter:
 
         With *revision* only those that still have it, in the scope they were in.
         """
-        mark, asked = ObjectId(), {"live": live, **condition.to_query()}
-        asked |= {} if revision is None else {"revision": revision}
+        mark, query = ObjectId(), {"live": live, **condition.to_query()}
+        query |= {} if revision is None else {"revision": revision}
         update = {**change, "$set": {**change["$set"], "mark": mark}, "$inc": {"revision": 1}, **schema.CHANGED_NOW}
         changed: list[MemoryId] = []
         for scope_id, ids in batches(located):
             async with self._connection.operation() as database:
                 memories = get_collection(database, scope_id)
-                result = await memories.update_many({"_id": {"$in": ids}, **asked}, update)
+                result = await memories.update_many({"_id": {"$in": ids}, **query}, update)
                 if result.matched_count:
                     cursor = memories.find({"_id": {"$in": ids}, "mark": mark}, {"_id": 1})
                     changed += [MemoryId(str(document["_id"])) async for document in cursor]
@@ -248,15 +248,15 @@ class MemoryWriter:
             scope_key = mapping.object_id(scope_id)
             async with self._connection.operation(factor=2) as database:
                 memories = get_collection(database, scope_id)
-                there = [
+                existing = [
                     document async for document in memories.find({"_id": {"$in": ids}}, {"_id": 1, "created_at": 1})
                 ]
                 count = 0
-                if there:
-                    await note_removed(database, scope_key, there)
-                    count = await self._remove(database, scope_key, [document["_id"] for document in there])
-                    await note_removed(database, scope_key, there)
-                    removed += [MemoryId(str(document["_id"])) for document in there]
+                if existing:
+                    await note_removed(database, scope_key, existing)
+                    count = await self._remove(database, scope_key, [document["_id"] for document in existing])
+                    await note_removed(database, scope_key, existing)
+                    removed += [MemoryId(str(document["_id"])) for document in existing]
             # Without transactions a copy may already exist elsewhere.
             if elsewhere := await self._find_elsewhere(scope_id, ids, is_left=self.polled or count < len(ids)):
                 removed += await self.remove(elsewhere)
@@ -270,10 +270,10 @@ class MemoryWriter:
         if self.polled:
             await changes.write_tombstones(database, scope_key, keys)
         await _remove_belongings(database, keys)
-        gone = await database[schema.collection_name(scope_key)].delete_many({"_id": {"$in": keys}})
+        result = await database[schema.collection_name(scope_key)].delete_many({"_id": {"$in": keys}})
         # A concurrent update of one of them may have stored a version.
         await database[schema.REVISIONS].delete_many({"memory_id": {"$in": keys}})
-        return gone.deleted_count
+        return result.deleted_count
 
     async def _find_elsewhere(
         self, scope_id: ScopeId, keys: Sequence[ObjectId], *, is_left: bool

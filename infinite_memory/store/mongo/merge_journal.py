@@ -65,9 +65,9 @@ async def take_out_removed(database: Database, merge_id: ObjectId, target: Objec
         removed = [note async for note in _notes(database, key).find()]
         for start in range(0, len(removed), _BATCH):
             batch = list(_pairs(removed[start : start + _BATCH]))
-            there = [document["_id"] async for document in memories.find({"$or": batch}, {"_id": 1})]
-            if there and is_polled:
-                await write_tombstones(database, target, there)
+            existing = [document["_id"] async for document in memories.find({"$or": batch}, {"_id": 1})]
+            if existing and is_polled:
+                await write_tombstones(database, target, existing)
             await memories.delete_many({"$or": batch})
         unchanged = {"_id": key, "noted": journal.get("noted", {"$exists": False})}
         if (await database[schema.META].update_one(unchanged, {"$set": {"closed": True}})).matched_count:
@@ -124,9 +124,9 @@ async def check_merge(database: Database, merge_id: ObjectId, source: ObjectId, 
     Raises:
         StoreError: another process does so.
     """
-    there = {"$or": [{"_id": source}, {"_id": target, "archived_at": None}], **schema.PRESENT}
+    query = {"$or": [{"_id": source}, {"_id": target, "archived_at": None}], **schema.PRESENT}
     is_met = await is_merging(database, [source, target], excluding=merge_id)
-    if is_met or await database[schema.SCOPES].count_documents(there) < 2:
+    if is_met or await database[schema.SCOPES].count_documents(query) < 2:
         raise StoreError(
             "one of these scopes is merged, archived or removed at this moment; nothing was merged, look again"
         )

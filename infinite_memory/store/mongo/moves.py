@@ -185,8 +185,8 @@ async def apply_step(database: Database, step: Step) -> None:
     while (document := await source.find_one(key)) is not None:
         await _keep_version(database, step, document)
         await write_tombstones(database, step["from"], [step["memory"]])
-        there = await into.find_one(key, {"revision": 1})
-        if there is None or there["revision"] <= document["revision"]:  # else it was changed there since then
+        existing = await into.find_one(key, {"revision": 1})
+        if existing is None or existing["revision"] <= document["revision"]:  # else it was changed there since then
             await into.replace_one(key, _risen(document), upsert=True)
         if (await source.delete_one({**key, "revision": document["revision"]})).deleted_count:
             break  # else it was changed here concurrently
@@ -208,9 +208,9 @@ async def _keep_version(
 
 
 async def _take_along(database: Database, step: Step, session: AsyncClientSession | None = None) -> None:
-    there = {"$set": {"scope_id": step["to"]}}
+    update = {"$set": {"scope_id": step["to"]}}
     for collection, name in ((schema.REVISIONS, "memory_id"), (schema.LINKS, "from_id"), (schema.USES, "_id")):
-        await database[collection].update_many({name: step["memory"]}, there, session=session)
+        await database[collection].update_many({name: step["memory"]}, update, session=session)
 
 
 async def find_moved(database: Database, memory_ids: Collection[MemoryId]) -> dict[MemoryId, ScopeId]:

@@ -90,9 +90,9 @@ class MongoRepairs(Repairs):
                 async with self._connection.operation(factor=4) as database:
                     documents = await database[name].find({"_id": {"$in": batch}}).to_list(None)
                 self._accept_all(name, documents)
-                there = {repr(document["_id"]) for document in documents}
+                existing = {repr(document["_id"]) for document in documents}
                 for key in batch:
-                    if repr(key) not in there:
+                    if repr(key) not in existing:
                         self._set_aside.discard(name, key)
 
     async def _look_at(self, name: str, query: Mapping[str, Any], limit: int | None, *, full: bool) -> None:
@@ -126,14 +126,14 @@ class MongoRepairs(Repairs):
         async with self._connection.operation(factor=4) as database:
             if await is_restoring(database):
                 return
-            there = {repr(document["_id"]) async for document in database[schema.SCOPES].find({}, {"_id": 1})}
-            lost = [key for key in map(_scope_key, sorted(names)) if repr(key) not in there]
+            existing = {repr(document["_id"]) async for document in database[schema.SCOPES].find({}, {"_id": 1})}
+            lost = [key for key in map(_scope_key, sorted(names)) if repr(key) not in existing]
             for key in lost:
                 if await database[schema.collection_name(key)].find_one({}, {"_id": 1}) is not None:
                     self._set_aside.record(schema.SCOPES, key, [_NO_SCOPE])
-                    there.add(repr(key))
+                    existing.add(repr(key))
         for entry in self._set_aside.documents(schema.SCOPES):
-            if repr(entry.document_id) not in there:
+            if repr(entry.document_id) not in existing:
                 self._set_aside.discard(schema.SCOPES, entry.document_id)
 
     async def extended_json(self, document: SetAsideDocument) -> str | None:

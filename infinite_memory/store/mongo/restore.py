@@ -131,7 +131,7 @@ class RestoreJob(Restore):
     async def _take_scopes(self, scopes: list[Document]) -> None:
         staged = []
         by_name = {scope["name_key"]: scope["_id"] for scope in self._scopes_there}
-        there = {scope["_id"] for scope in self._scopes_there}
+        existing = {scope["_id"] for scope in self._scopes_there}
         for scope in scopes:
             key = str(scope["_id"])
             scope.pop("indexes", None)
@@ -141,8 +141,8 @@ class RestoreJob(Restore):
                 name = self._plan.as_scope or scope["name"]
                 scope |= {"_id": ObjectId(), "name": name, "name_key": fold(name), "archived_at": None}
             elif self._plan.mode is RestoreMode.MERGE:
-                if scope["_id"] in there or scope["name_key"] in by_name:
-                    target = scope["_id"] if scope["_id"] in there else by_name[scope["name_key"]]
+                if scope["_id"] in existing or scope["name_key"] in by_name:
+                    target = scope["_id"] if scope["_id"] in existing else by_name[scope["name_key"]]
                     self._scope_of[key] = target
                     if target not in self._targets:  # staged anyway: the target may be removed concurrently
                         self._targets[target] = {**scope, "_id": target}

@@ -68,10 +68,12 @@ async def put_into_place(
         nonlocal written, begun
         async with connection.operation(factor=60) as database:
             meta = database[schema.META]
-            there = await meta.find_one({"_id": key}, {"closed": 1})
-            if not written if there is None else not there.get("closed"):
+            document = await meta.find_one({"_id": key}, {"closed": 1})
+            if not written if document is None else not document.get("closed"):
                 journal = {"state": "committing", "at": utc_now(), "steps": steps}
-                written = there is not None  # one that is missing on the next attempt was completed by another process
+                written = (
+                    document is not None
+                )  # one that is missing on the next attempt was completed by another process
                 await meta.update_one({"_id": key}, {"$set": journal}, upsert=True)
                 written = True
                 try:

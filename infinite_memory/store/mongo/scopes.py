@@ -207,8 +207,8 @@ async def _drop_leftovers(database: Database) -> None:
     names = await database.list_collection_names(filter={"name": {"$regex": f"^{MEMORIES.pattern}$"}})
     if await is_restoring(database):
         return
-    there = {schema.collection_name(scope["_id"]) async for scope in database[schema.SCOPES].find({}, {"_id": 1})}
-    for name in set(names) - there:
+    existing = {schema.collection_name(scope["_id"]) async for scope in database[schema.SCOPES].find({}, {"_id": 1})}
+    for name in set(names) - existing:
         if len(await database[name].index_information()) <= 1:
             log.info("removing what was left of a removed scope", extra={"event": "leftover_removed"})
             await database[name].drop()

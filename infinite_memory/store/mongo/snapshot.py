@@ -89,15 +89,15 @@ class MongoSnapshot(Snapshot):
         pages = self._meta_pages() if name == schema.META else self._pages(name, query)
         if name == schema.SCOPES:
             pages = _with_global(pages)
-        held, count = [], 0
+        batch, count = [], 0
         async for page in pages:
-            held.append(page)
+            batch.append(page)
             count += sum(1 for _ in split(page))
-            if sum(map(len, held)) >= _CHUNK_BYTES:
-                yield Chunk(name, count, b"".join(held))
-                held, count = [], 0
+            if sum(map(len, batch)) >= _CHUNK_BYTES:
+                yield Chunk(name, count, b"".join(batch))
+                batch, count = [], 0
         if count:
-            yield Chunk(name, count, b"".join(held))
+            yield Chunk(name, count, b"".join(batch))
 
     async def _pages(self, name: str, query: Mapping[str, Any]) -> AsyncIterator[bytes]:
         """Page through a collection by id, each page a separate query, so that a slow disk blocks nobody.
@@ -145,9 +145,9 @@ async def _with_global(pages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield scopes unchanged, except for an invalid Global, which is repaired: a backup without it would lack its memories."""
     raws = [raw async for page in pages for raw in split(page)]
     scopes = [bson.decode(raw, CHECKED_CODEC) for raw in raws]
-    there = {repr(scope["_id"]): scope for scope in readable_scopes(sorted(scopes, key=_age))[0]}
+    existing = {repr(scope["_id"]): scope for scope in readable_scopes(sorted(scopes, key=_age))[0]}
     for raw, scope in zip(raws, scopes, strict=True):
-        read = there.get(repr(scope["_id"]))
+        read = existing.get(repr(scope["_id"]))
         yield raw if read is None or read is scope else encoded(read)
 
 

@@ -50,8 +50,8 @@ async def _at_rest(client: Client) -> tuple[list[Binary], list[Binary]]:
     admin = client.get_database("admin", read_concern=ReadConcern("local"))  # this stage accepts no other
     seen = await aggregate(admin, [{"$currentOp": {"idleSessions": True, "idleConnections": True}}])
     living = {session.get("connectionId") for session in seen if session["type"] != "idleSession"}
-    held = [session for session in seen if session["type"] == "idleSession" and session.get("appName") == APP_NAME]
+    idle = [session for session in seen if session["type"] == "idleSession" and session.get("appName") == APP_NAME]
     sides: tuple[list[Binary], list[Binary]] = ([], [])
-    for transaction in held:
+    for transaction in idle:
         sides[transaction["connectionId"] in living].append(transaction["lsid"]["id"])
     return sides

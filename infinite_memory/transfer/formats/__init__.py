@@ -124,9 +124,9 @@ def find_format(source: Source, name: str | None = None) -> Opened:
     by_form: Counter[str] = Counter()
     for file in source.files:
         source.budget.renew()
-        form, why = _find_format(file, name, source)
+        form, reason = _find_format(file, name, source)
         if form is None:
-            left_out.append(Refused(file.name, why))
+            left_out.append(Refused(file.name, reason))
         else:
             by_form[form.name] += 1
             forms.setdefault(form.group, []).append(file)
@@ -190,8 +190,8 @@ def _find_format(file: SourceFile, name: str | None, source: Source) -> tuple[Fo
 def _no_form(source: Source, name: str | None, refused: list[Refused]) -> str:
     names = ", ".join(form.name for form in FORMATS)
     if not source.is_many and refused:
-        why = refused[0].reason
-        return f"{refused[0].where!r} {why}" + (f"; known: {names}" if why == _OTHER else "")
+        reason = refused[0].reason
+        return f"{refused[0].where!r} {reason}" + (f"; known: {names}" if reason == _OTHER else "")
     if name is not None:
         return f"{source.path.name!r} holds no file in the form {name}"
     return f"{source.path.name!r} holds no file in a form that can be imported; known: {names}"

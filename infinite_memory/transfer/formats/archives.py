@@ -58,8 +58,8 @@ def open_archive(source: Source) -> None:
     programs: dict[str, str] = {}  # folders written by programs, each reported once
     for info in members[:MAX_FILES]:
         parts = _parts(info)
-        if (why := _fault(info, parts, names)) is not None:
-            source.left_out.append(Refused(_format_name(info), why))
+        if (reason := _fault(info, parts, names)) is not None:
+            source.left_out.append(Refused(_format_name(info), reason))
         elif (hidden := _hidden(parts)) is not None:
             programs.setdefault(*hidden)
         else:
@@ -133,8 +133,8 @@ def _fault(info: zipfile.ZipInfo, parts: tuple[str, ...], names: set[tuple[str, 
 def _hidden(parts: tuple[str, ...]) -> tuple[str, str] | None:
     for depth, part in enumerate(parts, 1):
         is_folder = depth < len(parts)
-        if (why := left_out_because(part, is_folder=is_folder)) is not None:
-            return "/".join(parts[:depth]) + ("/" if is_folder else ""), why
+        if (reason := left_out_because(part, is_folder=is_folder)) is not None:
+            return "/".join(parts[:depth]) + ("/" if is_folder else ""), reason
     return None
 
 

@@ -99,8 +99,8 @@ class _Conversation:
                 said = _read_message(to_object(node.get("message")))
                 if said.text is not None or said.reason is not None:
                     left_out[OFF_THREAD if said.text is not None else said.reason or ""] += 1
-        for why, count in left_out.items():
-            yield self._reading.refused(_several(count, self._location), why, count)
+        for reason, count in left_out.items():
+            yield self._reading.refused(_several(count, self._location), reason, count)
 
     def _thread(self) -> list[str]:
         """Return the node keys from the root to the visible leaf."""

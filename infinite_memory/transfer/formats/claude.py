@@ -99,8 +99,8 @@ class _Conversation:
                 yield from self._message(index, message)
             else:
                 self._left_out[OFF_THREAD] += 1
-        for why, count in self._left_out.items():
-            yield self._reading.refused(f"{count} part{'s' * (count > 1)} of {self._location}", why, count)
+        for reason, count in self._left_out.items():
+            yield self._reading.refused(f"{count} part{'s' * (count > 1)} of {self._location}", reason, count)
 
     def _made_id(self) -> str:
         """Return a stable id for a conversation that has none."""

@@ -151,14 +151,14 @@ def _memory(reading: Reading, columns: list[str], row: list[str], location: str)
     if len(row) > len(columns):
         return reading.refused(location, f"has {len(row)} columns, the first line names {len(columns)}")
     record: dict[str, Any] = {}
-    beside: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     is_own = columns[0] == "memory_id"  # only in our own exports; elsewhere an apostrophe is just that
     for column, written in zip(columns, row, strict=False):
         if cell := unescape_cell(written) if is_own else written:
-            (record if column in NAMES.values() else beside)[column] = cell
+            (record if column in NAMES.values() else metadata)[column] = cell
     for name, (read, expected) in _KINDS.items():
         if name in record and read(record[name]) is None:
             return Refused(reading.where(location), f"its {name} is not {expected}", value=repr(record[name][:40]))
-    beside = to_metadata(record.pop("metadata", None)) | beside
-    key = to_text(beside.get("id"))
-    return to_memory(reading, record | {"metadata": beside} | ({"key": key} if key else {}), location)
+    metadata = to_metadata(record.pop("metadata", None)) | metadata
+    key = to_text(metadata.get("id"))
+    return to_memory(reading, record | {"metadata": metadata} | ({"key": key} if key else {}), location)

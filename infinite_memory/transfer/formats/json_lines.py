@@ -44,11 +44,11 @@ def read_lines(reading: Reading) -> Iterator[Entry]:
 
 def _memory(reading: Reading, written: Json, location: str) -> Entry:
     record: dict[str, Any] = {}
-    beside: Json = {}
+    metadata: Json = {}
     for name, value in written.items():
         field = field_of(name)
         if field is None:
-            beside[name] = value
+            metadata[name] = value
         elif field in record:
             return reading.refused(location, f"has two fields for its {field}")
         elif value is not None:
@@ -61,7 +61,7 @@ def _memory(reading: Reading, written: Json, location: str) -> Entry:
                 f"its {name} {'are' if name == 'tags' else 'is'} not a {expected}",
                 value=repr(record[name])[:80],
             )
-    beside = to_metadata(record.pop("metadata", None)) | beside
-    key = beside.get("id")
+    metadata = to_metadata(record.pop("metadata", None)) | metadata
+    key = metadata.get("id")
     named = {"key": str(key)} if isinstance(key, str | int) and not isinstance(key, bool) and key != "" else {}
-    return to_memory(reading, record | {"metadata": beside} | named, location)
+    return to_memory(reading, record | {"metadata": metadata} | named, location)

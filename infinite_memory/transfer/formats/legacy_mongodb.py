@@ -40,8 +40,8 @@ def read_legacy(database: LegacyDatabase) -> Iterator[Entry]:
         named.setdefault(_plain_name(name), []).append(name)
     kinds = [key for key in _READERS if key in named]
     if not kinds:
-        held = ", ".join(database.collections[:10]) or "nothing"
-        raise InvalidRequestError("database", f"{database.name!r} is none of InfiniteMemoryMCP: it holds {held}")
+        names = ", ".join(database.collections[:10]) or "nothing"
+        raise InvalidRequestError("database", f"{database.name!r} is none of InfiniteMemoryMCP: it holds {names}")
     for kind in kinds:
         for name in named[kind]:
             for document in database.read(name):
@@ -50,8 +50,8 @@ def read_legacy(database: LegacyDatabase) -> Iterator[Entry]:
         kind = _plain_name(name)
         if kind in _READERS or name.startswith("system."):
             continue
-        why = "are made anew" if kind == "memoryindex" else "are of no kind that is known"
-        yield Refused(f"{format_count(database.count(name), 'document')} of {name}", why)
+        reason = "are made anew" if kind == "memoryindex" else "are of no kind that is known"
+        yield Refused(f"{format_count(database.count(name), 'document')} of {name}", reason)
 
 
 def _plain_name(name: str) -> str:
@@ -93,17 +93,17 @@ def _profile(document: LegacyDocument) -> Iterator[Entry]:
             document, user, str(document.fields.get("category") or "facts"), key, document.fields.get("value")
         )
         return
-    for category, held in document.fields.items():
-        if category in _ABOUT_USER or held in (None, "", [], {}):
+    for category, values in document.fields.items():
+        if category in _ABOUT_USER or values in (None, "", [], {}):
             continue
-        if isinstance(held, Mapping):
-            for key, value in held.items():
+        if isinstance(values, Mapping):
+            for key, value in values.items():
                 yield _profile_entry(document, user, category, str(key), value)
-        elif isinstance(held, list):
-            for number, value in enumerate(held, 1):
+        elif isinstance(values, list):
+            for number, value in enumerate(values, 1):
                 yield _profile_entry(document, user, category, f"{category} {number}", value)
         else:
-            yield _profile_entry(document, user, category, category, held)
+            yield _profile_entry(document, user, category, category, values)
 
 
 def _profile_entry(document: LegacyDocument, user: str, category: str, key: str, value: Any) -> Entry:

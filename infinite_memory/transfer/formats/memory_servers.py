@@ -151,14 +151,14 @@ def read_mem0(reading: Reading) -> Iterator[Entry]:
     """Read its memories; users, agents and runs become owners."""
     for number, record, fault in reading.records(_LISTS):
         location = f"memory {number}" if number else "the file"
-        known = record if isinstance(record, dict) else {}
-        text = next((candidate for name in _TEXTS if (candidate := to_text(known.get(name)))), None)
+        fields = record if isinstance(record, dict) else {}
+        text = next((candidate for name in _TEXTS if (candidate := to_text(fields.get(name)))), None)
         if fault is not None or text is None:
             yield reading.refused(location, fault or "has no text")
             continue
         yield reading.take(
             location,
-            lambda known=known, text=text, location=location: _mem0_memory(reading, known, text, location),  # type: ignore[misc]
+            lambda known=fields, text=text, location=location: _mem0_memory(reading, known, text, location),  # type: ignore[misc]
         )
     yield from _mem0_relations(reading)
 
@@ -223,23 +223,24 @@ def read_openmemory(reading: Reading) -> Iterator[Entry]:
     left_out: Counter[str] = Counter()
     for number, record, fault in _openmemory_records(reading):
         location = f"memory {number}" if number else "the file"
-        known = record if isinstance(record, dict) else {}
-        text = to_text(known.get("content"))
-        why = _STATES.get(str(known.get("state")))
-        if why is None and (known.get("deleted_at") or known.get("archived_at")):
-            why = DELETED if known.get("deleted_at") else ARCHIVED
-        if fault is None and why is not None:
-            left_out[why] += 1
+        fields = record if isinstance(record, dict) else {}
+        text = to_text(fields.get("content"))
+        reason = _STATES.get(str(fields.get("state")))
+        if reason is None and (fields.get("deleted_at") or fields.get("archived_at")):
+            reason = DELETED if fields.get("deleted_at") else ARCHIVED
+        if fault is None and reason is not None:
+            left_out[reason] += 1
         elif fault is not None or text is None:
             yield reading.refused(location, fault or "has no text")
         else:
             named = [
-                categories.get(str(category_id), str(category_id)) for category_id in to_list(known.get("category_ids"))
+                categories.get(str(category_id), str(category_id))
+                for category_id in to_list(fields.get("category_ids"))
             ]
-            about = {"app": apps.get(str(known.get("app_id"))) or to_text(known.get("app")), "user": user}
+            about = {"app": apps.get(str(fields.get("app_id"))) or to_text(fields.get("app")), "user": user}
             yield reading.take(
                 location,
-                lambda known=known, text=text, location=location, named=named, about=about: Incoming(  # type: ignore[misc]
+                lambda known=fields, text=text, location=location, named=named, about=about: Incoming(  # type: ignore[misc]
                     key=f"openmemory {known.get('id') or text}",
                     text=text,
                     where=reading.where(location),
@@ -251,8 +252,8 @@ def read_openmemory(reading: Reading) -> Iterator[Entry]:
                     metadata=to_metadata(known.get("metadata")) | ({"app": about["app"]} if about["app"] else {}),
                 ),
             )
-    for why, count in (left_out + aside).items():
-        yield reading.refused(f"{count} {'entries' if count > 1 else 'entry'}", why, count)
+    for reason, count in (left_out + aside).items():
+        yield reading.refused(f"{count} {'entries' if count > 1 else 'entry'}", reason, count)
 
 
 def _openmemory_records(reading: Reading) -> Iterator[tuple[int, Any, str | None]]:

@@ -102,9 +102,9 @@ def _look(file: SourceFile, head: Head, first: str) -> None:
                     head.fault = head.fault or item.fault
                 elif item.is_element:
                     head.top = first
-                    held = head.elements.setdefault(item.key, [])
-                    held.append(item.value)
-                    if len(held) >= HEAD_PARTS:
+                    elements = head.elements.setdefault(item.key, [])
+                    elements.append(item.value)
+                    if len(elements) >= HEAD_PARTS:
                         return
                 else:
                     head.top = first

@@ -162,8 +162,8 @@ def _entries(
     for name, is_folder in folder.entries():
         where = "/".join((*inner, name))
         try:
-            if (why := left_out_because(name, is_folder=is_folder)) is not None:
-                source.left_out.append(Refused(f"{where}/" if is_folder else where, why))
+            if (reason := left_out_because(name, is_folder=is_folder)) is not None:
+                source.left_out.append(Refused(f"{where}/" if is_folder else where, reason))
             elif is_folder and len(inner) >= MAX_FOLDERS_DEEP:
                 source.left_out.append(Refused(f"{where}/", f"lies more than {MAX_FOLDERS_DEEP} folders deep"))
             elif is_folder:

@@ -85,9 +85,9 @@ class _Rows:
             if _is_too_slow(exc):
                 raise CapReachedError("the database does not come to an end") from None
             yield self._reading.refused(f"the rows after row {last}", "cannot be read: the database is damaged")
-        for why, count in self._left_out.items():
+        for reason, count in self._left_out.items():
             if count:
-                yield self._reading.refused(f"{count} row{'s' * (count > 1)}", why, count)
+                yield self._reading.refused(f"{count} row{'s' * (count > 1)}", reason, count)
 
     def _row(self, rowid: int, names: str) -> Iterator[Entry]:
         position = f"row {rowid}"
@@ -116,9 +116,9 @@ class _Rows:
         except UnicodeDecodeError:
             yield self._reading.refused(position, "is no text in UTF-8")
             return
-        for name, why in (("deleted_at", DELETED), ("superseded_by", SUPERSEDED)):
+        for name, reason in (("deleted_at", DELETED), ("superseded_by", SUPERSEDED)):
             if record.get(name) not in (None, ""):
-                self._left_out[why] += 1
+                self._left_out[reason] += 1
                 return
         yield service_memory(self._reading, record, position)
 
@@ -144,10 +144,10 @@ def _open(file: SourceFile, budget: Budget) -> Database:
     """
     if file.path is None:
         raise OSError("a database inside an archive is not read")
-    with closing(file.open()) as held:
+    with closing(file.open()) as opened:
         database = sqlite3.connect(f"{file.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         try:
-            now, then = file.path.lstat(), _stat(held)
+            now, then = file.path.lstat(), _stat(opened)
             if (now.st_dev, now.st_ino) != then:
                 raise OSError("was exchanged while it was opened")
             for limit, value in _LIMITS.items():

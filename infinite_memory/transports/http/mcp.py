@@ -310,8 +310,8 @@ class RecentEvents(EventStore):
         self._events[name] = (stream_id, message, chars)
         self._chars += chars
         while len(self._events) > EVENTS or (self._chars > EVENT_CHARS and len(self._events) > 1):
-            _, (_, _, gone) = self._events.popitem(last=False)
-            self._chars -= gone
+            _, (_, _, removed_chars) = self._events.popitem(last=False)
+            self._chars -= removed_chars
         return name
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:

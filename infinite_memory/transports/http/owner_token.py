@@ -84,8 +84,8 @@ class OwnerToken:
 
     def _write(self, *, exclusive: bool) -> None:
         """Write a new token atomically, so that a reader sees a complete one."""
-        beside = self.file.with_name(f"{self.file.name}.{secrets.token_hex(4)}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        temporary = self.file.with_name(f"{self.file.name}.{secrets.token_hex(4)}")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
                 stream.write(secrets.token_urlsafe(32) + "\n")
@@ -93,11 +93,11 @@ class OwnerToken:
                 os.fsync(descriptor)
             if exclusive:
                 with contextlib.suppress(FileExistsError):  # another process was faster
-                    _put_new(beside, self.file)
+                    _put_new(temporary, self.file)
             else:
-                beside.replace(self.file)
+                temporary.replace(self.file)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def _put_new(source: Path, target: Path) -> None:

@@ -317,10 +317,10 @@ class HttpServer:
             receive = again(body_sent, receive)
             stays_open = LISTEN in body_sent
         # Streams and answers to the server's own questions take no slot: what waits for them holds one.
-        async with contextlib.AsyncExitStack() as held:
+        async with contextlib.AsyncExitStack() as stack:
             if request is not None and not stays_open:
-                await held.enter_async_context(self._gate.turn(grant))
-            asking = None if request is None else (request, held.aclose)
+                await stack.enter_async_context(self._gate.turn(grant))
+            asking = None if request is None else (request, stack.aclose)
             await self._while_admitted(token, grant, route, scope, receive, send, asking, stays_open=stays_open)
 
     async def _while_admitted(

@@ -141,8 +141,8 @@ class RestApp:
             raise AuthenticationError
         if scope["query_string"].count(b"&") >= MAX_PARAMETERS:
             raise InvalidRequestError("", f"the query string has more than {MAX_PARAMETERS} parameters")
-        async with self._gate.turn(grant), contextlib.AsyncExitStack() as held:
-            scope[_REPLY] = held, self._gate.reply_place(grant)
+        async with self._gate.turn(grant), contextlib.AsyncExitStack() as stack:
+            scope[_REPLY] = stack, self._gate.reply_place(grant)
             await self.api(scope, again(body, receive), in_pieces(send))
 
     async def _answer_open(self, scope: Scope, send: Send) -> None:
@@ -228,11 +228,11 @@ def _endpoint(backend: Backend, route: Route, finishing: Finishing) -> Callable[
         work = partial(answer, backend, route, _grant(request), partial(_fields, route, request))
         if route.writes:
             return await _response(await finishing.run(work()))
-        held, reply_place = request.scope[_REPLY]
-        await held.enter_async_context(reply_place)  # until a large reply has been sent
+        stack, reply_place = request.scope[_REPLY]
+        await stack.enter_async_context(reply_place)  # until a large reply has been sent
         response = await _response(await work())
         if len(response.body) <= LARGE_REPLY:
-            await held.aclose()
+            await stack.aclose()
         return response
 
     return endpoint

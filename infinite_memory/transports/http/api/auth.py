@@ -138,12 +138,12 @@ class Authenticator:
 
         The function raises `RateLimitError` if no slot becomes free in time.
         """
-        async with contextlib.AsyncExitStack() as held:
+        async with contextlib.AsyncExitStack() as stack:
 
             async def take() -> None:
                 try:
                     async with asyncio.timeout(self._large_wait_s):
-                        await held.enter_async_context(_place_in(self._large_lanes, grant.token_id, LARGE_BODIES))
+                        await stack.enter_async_context(_place_in(self._large_lanes, grant.token_id, LARGE_BODIES))
                 except TimeoutError:
                     raise RateLimitError(RETRY_S) from None
 

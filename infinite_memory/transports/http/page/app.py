@@ -205,13 +205,13 @@ class PageApp:
 
     async def _read_form(self, receive: Receive, take_place: Any = None) -> dict[str, str]:
         """Return the fields of a form; without *take_place* it must be small."""
-        most = LOGIN_BYTES if take_place is None else max(LOGIN_BYTES, self.body_bytes // FORM_SHARE)
+        max_bytes = LOGIN_BYTES if take_place is None else max(LOGIN_BYTES, self.body_bytes // FORM_SHARE)
         try:
-            body = await read_body(receive, most, take_place or _no_place)
+            body = await read_body(receive, max_bytes, take_place or _no_place)
         except ClientGoneError:
             raise InvalidRequestError("", "the form did not arrive whole") from None
         if body is None:
-            raise InvalidRequestError("", f"the form is larger than {most:,} bytes")
+            raise InvalidRequestError("", f"the form is larger than {max_bytes:,} bytes")
         return await in_thread(lambda: _parse(body)) if len(body) > LOGIN_BYTES else _parse(body)
 
     # logging in
@@ -226,8 +226,8 @@ class PageApp:
         try:
             grant = await self.gate.authenticate(f"Bearer {token}")
         except AuthenticationError:
-            says = "this is no token and no code that opens anything; a code works once and for two minutes"
-            return self._login_page(following, says, 422)
+            message = "this is no token and no code that opens anything; a code works once and for two minutes"
+            return self._login_page(following, message, 422)
         mark_admitted(scope, grant.token_id)
         self.sessions.close(self._cookie(headers))
         return self._logged_in(token, RedirectResponse(following, 303), origin)
@@ -239,8 +239,8 @@ class PageApp:
         """
         token = self.sessions.take_code(form.get("code", ""))
         if token is None:
-            says = "the code was used or is too old; say `infinite-memory open` again"
-            return self._login_page(HOME, says, 422)
+            message = "the code was used or is too old; say `infinite-memory open` again"
+            return self._login_page(HOME, message, 422)
         return self._logged_in(token, HTMLResponse(self.templates.render("opening.html", path=LOGIN)), origin)
 
     def _logged_in(self, token: str, response: Response, origin: str) -> Response:

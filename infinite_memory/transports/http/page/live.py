@@ -36,7 +36,7 @@ async def stream_changes(app: PageApp, session: Session, queries: Queries, recei
     unsubscribe = app.services.subscribe(take)
     visible = asyncio.Queue[Event](CAPACITY) if queries.is_narrow else waiting
     filtering = asyncio.ensure_future(_filter(queries, waiting, visible)) if queries.is_narrow else None
-    gone = asyncio.ensure_future(_until_gone(receive))
+    disconnected = asyncio.ensure_future(_until_gone(receive))
     stopping = asyncio.ensure_future(app.stopping.wait())
     headers = [
         (b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"),
@@ -46,8 +46,8 @@ async def stream_changes(app: PageApp, session: Session, queries: Queries, recei
         await _send(send, b"retry: 1000\nevent: hello\ndata: {}\n\n")
         beat_at = check_at = _soon()
         tokens_changed = app.owner.news()  # kept while something is sent, so that no change is missed
-        while not (gone.done() or stopping.done()):
-            events = await _next(visible, (gone, stopping), tokens_changed, min(beat_at, check_at))
+        while not (disconnected.done() or stopping.done()):
+            events = await _next(visible, (disconnected, stopping), tokens_changed, min(beat_at, check_at))
             if tokens_changed.is_set() or asyncio.get_running_loop().time() >= check_at:
                 tokens_changed, check_at = app.owner.news(), _soon()
                 if not await _is_valid(app, session):
@@ -63,7 +63,7 @@ async def stream_changes(app: PageApp, session: Session, queries: Queries, recei
         await send({"type": "http.response.body", "body": b"", "more_body": False})
     finally:
         unsubscribe()
-        for task in (gone, stopping, filtering):
+        for task in (disconnected, stopping, filtering):
             if task is not None:
                 task.cancel()
 

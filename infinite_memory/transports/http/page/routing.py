@@ -62,11 +62,11 @@ class Visit:
     @property
     def views(self) -> list[tuple[str, str]]:
         """The views that the token may access, by path and name."""
-        there = {route.path: route for route in ROUTES if route.method == "GET"}
+        routes = {route.path: route for route in ROUTES if route.method == "GET"}
         return [
             (address, name)
             for address, name in VIEWS
-            if address in there and (self.grant.sees_all or there[address].audience is Whose.ANY)
+            if address in routes and (self.grant.sees_all or routes[address].audience is Whose.ANY)
         ]
 
     def text(self, name: str) -> str:
@@ -139,9 +139,9 @@ def describe_problem(exc: InfiniteMemoryError | None) -> dict[str, Any] | None:
     if exc is None:
         return None
     name = exc.field if isinstance(exc, InvalidRequestError) else ""
-    says = str(exc)
-    if name and says.startswith(f"{name}: "):
-        says = says.removeprefix(f"{name}: ")
+    message = str(exc)
+    if name and message.startswith(f"{name}: "):
+        message = message.removeprefix(f"{name}: ")
     if get_status(exc) == 500:
-        says = "internal error; the log has the details"
-    return {"field": name.rpartition(".")[2].partition("[")[0], "says": says}
+        message = "internal error; the log has the details"
+    return {"field": name.rpartition(".")[2].partition("[")[0], "says": message}

@@ -59,9 +59,9 @@ async def verify(visit: Visit) -> Response:
     file = _file(visit)
 
     async def run(progress: Progress) -> str:
-        whole = await visit.queries.run("verify_backup", {"file": file}, progress)
+        reply = await visit.queries.run("verify_backup", {"file": file}, progress)
         visit.session.verified[file] = format_instant(dt.datetime.now(dt.UTC))
-        return f"{whole['backup_file']} is whole: {format_count(whole['counts'].get('memories', 0), 'memory')}."
+        return f"{reply['backup_file']} is whole: {format_count(reply['counts'].get('memories', 0), 'memory')}."
 
     return visit.go(work.begin(visit.session, visit.app.finishing, f"Verifying {file}", LIST, run))
 

@@ -62,10 +62,10 @@ async def look(visit: Visit) -> Response:
         session.duplicates = kind, groups
         return f"Found: {format_count(len(groups), 'group')}."
 
-    shown = work.begin(session, visit.app.finishing, f"Looking for {KINDS[kind]}", LIST, run)
-    under_way = session.tasks[shown.rpartition("/")[2]]
+    view = work.begin(session, visit.app.finishing, f"Looking for {KINDS[kind]}", LIST, run)
+    under_way = session.tasks[view.rpartition("/")[2]]
     await asyncio.wait({under_way.task}, timeout=SOON_S)
-    return visit.go(LIST if under_way.says is not None else shown)
+    return visit.go(LIST if under_way.says is not None else view)
 
 
 @page("POST", LIST, retry_view=show_duplicates)

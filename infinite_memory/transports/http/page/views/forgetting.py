@@ -68,9 +68,9 @@ async def show_forget_many(visit: Visit) -> Response:
     if preview is None:  # no tag is chosen yet
         newest = (await visit.queries.run("list_memories", {"scope": "ALL", "limit": NEWEST}))["results"]
     tags = dict.fromkeys(tag for memory in newest for tag in memory["tags"])
-    asked = {"tag": "", "scope": "", "query": ""} | target
+    form = {"tag": "", "scope": "", "query": ""} | target
     return visit.render(
-        "forget_many.html", scopes=scopes, tags=tags, asked=asked, found=preview, status=200 if not visit.form else None
+        "forget_many.html", scopes=scopes, tags=tags, asked=form, found=preview, status=200 if not visit.form else None
     )
 
 
@@ -101,12 +101,12 @@ async def forget_many(visit: Visit) -> Response:
     named = [line for line in visit.form.get("memory_id", "").split("\n") if line]
     if not named:
         raise InvalidRequestError("tag", NOTHING)
-    gone: list[str] = []
+    forgotten_ids: list[str] = []
     for memory_id in named:
-        gone += (await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}}))["memory_ids"]
-    count = format_count(len(gone), "memory")
-    visit.session.offer_undo(Undo(count, memory_ids=tuple(gone)))
-    return visit.go("/", f"{count} {'is' if len(gone) == 1 else 'are'} forgotten.")
+        forgotten_ids += (await visit.queries.run("delete_memory", {"target": {"memory_id": memory_id}}))["memory_ids"]
+    count = format_count(len(forgotten_ids), "memory")
+    visit.session.offer_undo(Undo(count, memory_ids=tuple(forgotten_ids)))
+    return visit.go("/", f"{count} {'is' if len(forgotten_ids) == 1 else 'are'} forgotten.")
 
 
 @page("POST", "/page/undo", audience=Whose.ANY)

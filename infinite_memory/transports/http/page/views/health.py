@@ -101,10 +101,12 @@ def _check_figures(stats: Json, status: Json) -> list[Json]:
     failing = "; ".join(f"{job['job']}: {job['failure']}" for job in stats.get("failing_jobs", ()))
     checks.append(_check("jobs", failing or None, "none failed"))
     files = status.get("open_files") or {}
-    if (most := files.get("max_scopes")) is not None and status.get("mongod_pid") is not None:
+    if (max_scopes := files.get("max_scopes")) is not None and status.get("mongod_pid") is not None:
         count = len(stats["scopes"]) + len(stats["archived_scopes"])
-        says = f"{files['limit']:,} open files are enough for {format_count(most, 'scope')}; there are {count:,}"
-        checks.append(_check("files", says if count >= most else None, says))
+        message = (
+            f"{files['limit']:,} open files are enough for {format_count(max_scopes, 'scope')}; there are {count:,}"
+        )
+        checks.append(_check("files", message if count >= max_scopes else None, message))
     return checks
 
 

@@ -48,11 +48,11 @@ async def import_file(visit: Visit) -> Response:
     async def run(progress: Progress) -> str:
         done = await visit.queries.run("import_memory", request, progress, uploads=get_folder(visit.app))
         await asyncio.to_thread(remove_upload, path)
-        why = "; ".join(f"{count:,} {reason}" for reason, count in done.get("skipped_reasons", {}).items())
-        left_out = f"{done['skipped']:,} left out" + (f": {why}" if why else "")
+        reasons = "; ".join(f"{count:,} {reason}" for reason, count in done.get("skipped_reasons", {}).items())
+        left_out = f"{done['skipped']:,} left out" + (f": {reasons}" if reasons else "")
         into = f" to {request['scope']}" if "scope" in request else ""
-        beside = f" ({done['note']})" if "note" in done else ""
-        return f"{format_count(done['added'], 'memory')} added{into}{beside}, {done['present']:,} were here already, {left_out}."
+        suffix = f" ({done['note']})" if "note" in done else ""
+        return f"{format_count(done['added'], 'memory')} added{into}{suffix}, {done['present']:,} were here already, {left_out}."
 
     return visit.go(work.begin(visit.session, visit.app.finishing, f"Importing {path.name}", ADDRESS, run))
 

@@ -147,8 +147,8 @@ async def restore_version(visit: Visit, memory_id: str, number: str, *, last: bo
 def _changed_meanwhile(visit: Visit, memory: Json) -> InvalidRequestError:
     """Return the message for a concurrent change; submitting the form again overwrites it."""
     visit.form["revision"] = str(memory["revision"])
-    says = f"was changed meanwhile; it now says {memory['text']!r}. Save again to replace that by what stands here"
-    return InvalidRequestError("content", says)
+    message = f"was changed meanwhile; it now says {memory['text']!r}. Save again to replace that by what stands here"
+    return InvalidRequestError("content", message)
 
 
 def _changed_metadata(visit: Visit, memory: Json) -> Json:
@@ -204,8 +204,8 @@ async def move(visit: Visit) -> Response:
     if not moved.is_moved:
         return visit.go(address(memory_id), f"It was in {moved.scope.name} already; nothing was changed.")
     visit.session.offer_undo(Undo(f"to {moved.former.name}", memory_ids=(memory_id,), back_to=moved.former.scope_id))
-    same = f" {moved.scope.name} has the same text already; see Duplicates." if moved.same_text else ""
-    return visit.go(address(memory_id), f"Moved to {moved.scope.name}.{same}")
+    note = f" {moved.scope.name} has the same text already; see Duplicates." if moved.same_text else ""
+    return visit.go(address(memory_id), f"Moved to {moved.scope.name}.{note}")
 
 
 async def read_memory(visit: Visit) -> Json:

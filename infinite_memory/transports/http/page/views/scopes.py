@@ -104,8 +104,8 @@ async def archive(visit: Visit) -> Response:
         await visit.queries.run("delete_memory", {"target": {"scope": name}}, agreement=agreement)
         visit.session.offer_undo(Undo(f"the scope {name}", scope=name))
         return visit.go(LIST, f"{name} is archived.")
-    gone = await (await visit.queries.engine()).forget.matching(ForgetTarget(scope=name), ForgetMode.SOFT)
-    visit.session.offer_undo(Undo(f"what was in {name}", scope=name, hidden_at=gone.hidden_at))
+    result = await (await visit.queries.engine()).forget.matching(ForgetTarget(scope=name), ForgetMode.SOFT)
+    visit.session.offer_undo(Undo(f"what was in {name}", scope=name, hidden_at=result.hidden_at))
     return visit.go(LIST, f"What was in {name} is forgotten.")
 
 
@@ -128,15 +128,17 @@ async def delete(visit: Visit) -> Response:
     if visit.text("typed") != name:
         raise InvalidRequestError("typed", "type the scope's name: what is removed for good cannot be brought back")
     try:
-        most = int(visit.text("most"))
+        max_count = int(visit.text("most"))
     except ValueError as exc:
         raise InvalidRequestError("", "how many memories were shown is not told; open the scope again") from exc
     agreement = (
-        Agreement(max_count=most) if name == ALWAYS_THERE else dataclasses.replace(_shown(visit), max_count=most)
+        Agreement(max_count=max_count)
+        if name == ALWAYS_THERE
+        else dataclasses.replace(_shown(visit), max_count=max_count)
     )
     fields = {"target": {"scope": name}, "forget_mode": "hard"}
-    gone = await visit.queries.run("delete_memory", fields, agreement=agreement)
-    return visit.go(LIST, f"{name} and {format_count(gone['deleted_count'], 'memory')} are removed for good.")
+    result = await visit.queries.run("delete_memory", fields, agreement=agreement)
+    return visit.go(LIST, f"{name} and {format_count(result['deleted_count'], 'memory')} are removed for good.")
 
 
 def _shown(visit: Visit, *names: str) -> Agreement:

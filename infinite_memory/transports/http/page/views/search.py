@@ -251,14 +251,16 @@ def to_parts(explain: Json) -> Json:
     """Return an explanation as rows of a table, and the text beside them."""
     rows = [(label, explain[name]) for name, label in PARTS]
     words = sorted(explain.get("by_word", {}).items(), key=lambda pair: -pair[1])
-    beside = [(name.replace("_", " "), explain[name]) for name in ("rank", "cosine", "rerank_score") if name in explain]
+    figures = [
+        (name.replace("_", " "), explain[name]) for name in ("rank", "cosine", "rerank_score") if name in explain
+    ]
     named = ", ".join(f"\u2068{word}\u2069" for word, _ in words)  # each is isolated in its own writing direction
     says = [
         says + (f" ({named})" if name == "words" and named else "")
         for name, says in _SAYS.items()
         if explain.get(name, 0) > 0
     ]
-    return {"score": explain["score"], "rows": rows, "words": words, "beside": beside, "says": says}
+    return {"score": explain["score"], "rows": rows, "words": words, "beside": figures, "says": says}
 
 
 def _with_parts(result: Json) -> Json:

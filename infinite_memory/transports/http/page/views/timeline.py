@@ -134,11 +134,11 @@ def _after(period: Period, period_name: str) -> dt.date:
 
 
 def _bars(visit: Visit, periods: Sequence[Period], counts: Sequence[int], scope: str) -> list[Json]:
-    most, step = max([*counts, 1]), WIDTH / len(periods)
+    max_count, step = max([*counts, 1]), WIDTH / len(periods)
     every, every_on_phone = max(1, round(40 / step)), max(1, round(2 * MIN_PHONE_STEP / step))
     bars = []
     for number, (period, count) in enumerate(zip(periods, counts, strict=True)):
-        tall = max(round(count / most * HEIGHT, 1), 2) if count else 0
+        tall = max(round(count / max_count * HEIGHT, 1), 2) if count else 0
         bars.append({
             "count": count, "label": period.label if number % every == 0 else "", "title": period.title,
             "number": f"{count:,}" if count and step >= MIN_STEP else "", "is_narrow": step < MIN_PHONE_STEP,

@@ -56,14 +56,14 @@ async def rotate(visit: Visit) -> Response:
     token_id = visit.text("token_id")
     if token_id == OWNER:
         token = visit.app.owner.rotate()
-        says = f"The owner's token is replaced; the new one is in {visit.app.owner.file}."
+        message = f"The owner's token is replaced; the new one is in {visit.app.owner.file}."
     else:
         token = (await visit.queries.manage_tokens("rotate", {"token_id": token_id}))["token"]
-        visit.session.secret_once, says = token, "The token is replaced; the old one opens nothing any more."
+        visit.session.secret_once, message = token, "The token is replaced; the old one opens nothing any more."
     if token_id == visit.grant.token_id:
         visit.session.token = token
     visit.app.tokens_changed()
-    return visit.go(LIST, says)
+    return visit.go(LIST, message)
 
 
 @page("POST", "/page/tokens/revoke", retry_view=show_tokens)
