@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, StorageState
 
 from tests.browser import Window, get_login, launched, window
-from tests.processes import Client, Installation, need_parts
+from tests.processes import LONG, Client, Installation, need_parts
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A home whose daemon has HTTP on at a free port."""
     need_parts()
     path = tmp_path_factory.mktemp("page") / "home"
-    with Installation(path, {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_EMBEDDING__PREPARE": "false"}) as one:
+    with Installation(
+        path, {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_EMBEDDING__PREPARE": "false"}, is_stopped=LONG
+    ) as one:
         assert one.command("daemon", "start").returncode == 0
         yield one
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.hook_sessions import HookSession, new_session, wait_for
-from tests.processes import PATIENCE_S, Installation, need_parts, until
+from tests.processes import LONG, PATIENCE_S, Installation, need_parts, until
 
 Json = dict[str, Any]
 
@@ -24,7 +24,7 @@ EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompac
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A home whose daemon is warm, and a user whose Claude Code has the plugin and nothing else."""
     need_parts()
-    with Installation(tmp_path_factory.mktemp("plugin") / "home") as one:
+    with Installation(tmp_path_factory.mktemp("plugin") / "home", is_stopped=LONG) as one:
         assert one.command("connect", "claude-code", "--plugin").returncode == 0
         assert one.command("daemon", "start").returncode == 0
         assert one.call("store_memory", content="warm", scope="Other")["status"] == "OK"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.hook_sessions import START, HookSession, digests, new_session, stored, wait_for
-from tests.processes import PATIENCE_S, Installation, need_parts, until
+from tests.processes import LONG, PATIENCE_S, Installation, need_parts, until
 
 Json = dict[str, Any]
 
@@ -26,7 +26,7 @@ QUESTION, ANSWER = "Which port does the staging server listen on?", "The staging
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A home whose daemon is warm, and a user whose three assistants were connected."""
     need_parts()
-    with Installation(tmp_path_factory.mktemp("clients") / "home") as one:
+    with Installation(tmp_path_factory.mktemp("clients") / "home", is_stopped=LONG) as one:
         for client in FILES:
             assert one.command("connect", client).returncode == 0
         assert one.command("daemon", "start").returncode == 0

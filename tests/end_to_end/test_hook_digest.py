@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.hook_sessions import HookSession, digests, new_session, scope_of, stored, wait_for
-from tests.processes import Installation, need_parts, until
+from tests.processes import LONG, Installation, need_parts, until
 
 Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A home whose daemon is warm, and where pruning leaves one memory of a scope."""
     need_parts()
     environ = {"INFINITE_MEMORY_RETENTION__MAX_MEMORIES": "1"}
-    with Installation(tmp_path_factory.mktemp("digest") / "home", environ) as one:
+    with Installation(tmp_path_factory.mktemp("digest") / "home", environ, is_stopped=LONG) as one:
         assert one.command("daemon", "start").returncode == 0
         assert one.call("store_memory", content="warm", scope="Other")["status"] == "OK"
         until(lambda: one.status()["model"]["state"] == "ready", "the model is loaded")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.hook_sessions import HookSession, digests, new_session, stored, wait_for
 from tests.model_server import ModelServer, model_server, openai
-from tests.processes import Installation, need_parts, until
+from tests.processes import LONG, Installation, need_parts, until
 
 Json = dict[str, Any]
 
@@ -33,7 +33,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory, server: ModelServer) -> Ite
     """A home whose daemon is warm, and whose settings name the model."""
     need_parts()
     environ = {"INFINITE_MEMORY_CAPTURE__DIGEST_BY_MODEL": "true"}
-    with Installation(tmp_path_factory.mktemp("model-digest") / "home", environ) as one:
+    with Installation(tmp_path_factory.mktemp("model-digest") / "home", environ, is_stopped=LONG) as one:
         one.home.mkdir(mode=0o700, exist_ok=True)
         settings = f'[model]\napi = "openai"\nname = "small"\nurl = "{server.url}/v1"\n'
         (one.home / "config.toml").write_text(settings)

@@ -23,7 +23,7 @@ OFF = "INFINITE_MEMORY_CAPTURE__ENABLED"
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A home whose daemon was started by a client that had capture and recall turned off for itself."""
     need_parts()
-    with Installation(tmp_path_factory.mktemp("privacy") / "home") as one:
+    with Installation(tmp_path_factory.mktemp("privacy") / "home", is_stopped=LONG) as one:
         with quiet(one):
             one.environ["INFINITE_MEMORY_HOOKS__START_TOKENS"] = "0"
             assert one.command("daemon", "start").returncode == 0

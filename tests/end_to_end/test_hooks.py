@@ -19,7 +19,7 @@ import pytest
 from infinite_memory.hooks.files import last_events
 from infinite_memory.hooks.run import SHORT_BYTES
 from tests.hook_sessions import HookSession, new_session, run_hook, wait_for
-from tests.processes import Installation, need_parts, stopped, until
+from tests.processes import LONG, Installation, need_parts, stopped, until
 
 Json = dict[str, Any]
 
@@ -30,7 +30,7 @@ EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompac
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A home whose daemon is warm."""
     need_parts()
-    with Installation(tmp_path_factory.mktemp("hooks") / "home") as one:
+    with Installation(tmp_path_factory.mktemp("hooks") / "home", is_stopped=LONG) as one:
         assert one.command("daemon", "start").returncode == 0
         assert one.call("store_memory", content="warm", scope="Other")["status"] == "OK"
         until(lambda: one.status()["model"]["state"] == "ready", "the model is loaded")

@@ -22,7 +22,7 @@ from infinite_memory.transports.http.api.app import LONG_BODY_S
 from infinite_memory.transports.http.api.openapi import PAGE
 from infinite_memory.transports.http.api.routes import ROUTES
 from tests.http_client import Api, good, make_token, owner, refused, serving
-from tests.processes import ROOT, Installation, need_parts, until
+from tests.processes import LONG, ROOT, Installation, need_parts, until
 
 DOCUMENT = (ROOT / "docs" / "http.md").read_text("utf-8")
 ROUTES_DOCUMENT = (ROOT / "docs" / "http-routes.md").read_text("utf-8")
@@ -33,7 +33,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A home with HTTP on."""
     need_parts()
     path = tmp_path_factory.mktemp("http") / "home"
-    with Installation(path, {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_LIMITS__LINE_BYTES": "200000"}) as one:
+    with Installation(
+        path, {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_LIMITS__LINE_BYTES": "200000"}, is_stopped=LONG
+    ) as one:
         yield one
 
 

@@ -21,7 +21,7 @@ from infinite_memory.transports.http.api.app import make_api
 from infinite_memory.transports.http.api.routes import ROUTES, Route
 from tests.http_client import Api, Json, make_token, owner, refused, serving
 from tests.model_server import model_server, openai
-from tests.processes import Installation, need_parts
+from tests.processes import LONG, Installation, need_parts
 
 WORDS = ("quetzal", "obsidian", "marzipan")
 """Words that only Alice's memories hold."""
@@ -58,7 +58,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One daemon for the whole file: attackers leave Alice's memories as they are, or a test fails."""
     need_parts()
     home = tmp_path_factory.mktemp("isolation") / "home"
-    with Installation(home, {"INFINITE_MEMORY_HTTP__PORT": "0"}) as one, serving(one) as web:
+    with Installation(home, {"INFINITE_MEMORY_HTTP__PORT": "0"}, is_stopped=LONG) as one, serving(one) as web:
         root = owner(one, web)
         alice = make_token(one, web, "--user", "alice")
         kept = alice.post(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.import_files import FILES
-from tests.processes import Installation, is_alive, need_parts, until
+from tests.processes import LONG, Installation, is_alive, need_parts, until
 
 Json = dict[str, Any]
 
@@ -23,7 +23,7 @@ SECRET = "zebra-crossing-secret"
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     need_parts()
-    with Installation(tmp_path_factory.mktemp("confined") / "home") as made:
+    with Installation(tmp_path_factory.mktemp("confined") / "home", is_stopped=LONG) as made:
         made.command("daemon", "start")
         yield made
 

@@ -17,7 +17,7 @@ from playwright.sync_api import FrameLocator, Page, expect
 from infinite_memory.contracts.mcp import APP_EXTENSION, APP_TYPE
 from infinite_memory.contracts.native.resources import APP_TOOLS, APP_URI
 from tests.browser import PATIENCE_MS, launched
-from tests.processes import Client, Installation, need_parts
+from tests.processes import LONG, Client, Installation, need_parts
 
 Json = dict[str, Any]
 
@@ -88,7 +88,7 @@ def begin(installation: Installation, capabilities: Json) -> tuple[Client, Json]
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     need_parts()
-    with Installation(tmp_path_factory.mktemp("app") / "home") as made:
+    with Installation(tmp_path_factory.mktemp("app") / "home", is_stopped=LONG) as made:
         memory = made.serve()
         for text, at in (("The violin teacher is called Ada Quill", "2025-03-14"), (HOSTILE, "2025-06-02")):
             reply = memory.ask("store_memory", content=text, metadata={"timestamp": f"{at}T10:00:00Z"})

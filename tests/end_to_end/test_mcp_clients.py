@@ -22,8 +22,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from infinite_memory.contracts.native.tools import offered
 from tests.mongo_server import run
+from tests.processes import LONG, Installation, need_parts, until
 from tests.processes import Client as Piped
-from tests.processes import Installation, need_parts, until
 
 Json = dict[str, Any]
 
@@ -32,7 +32,9 @@ Json = dict[str, Any]
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """One home with HTTP for all tests of this file: each uses scopes of its own."""
     need_parts()
-    with Installation(tmp_path_factory.mktemp("mcp") / "home", {"INFINITE_MEMORY_HTTP__PORT": "0"}) as made:
+    with Installation(
+        tmp_path_factory.mktemp("mcp") / "home", {"INFINITE_MEMORY_HTTP__PORT": "0"}, is_stopped=LONG
+    ) as made:
         made.command("daemon", "start")
         yield made
 

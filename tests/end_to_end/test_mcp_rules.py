@@ -21,7 +21,7 @@ from infinite_memory.transports.mcp import (
     SUBSCRIPTION_KEY,
     VERSION_KEY,
 )
-from tests.processes import Client, Installation, need_parts
+from tests.processes import LONG, Client, Installation, need_parts
 
 Json = dict[str, Any]
 MODERN = {"_meta": {VERSION_KEY: MODERN_VERSIONS[-1], CAPABILITIES_KEY: {}}}
@@ -31,7 +31,9 @@ MODERN = {"_meta": {VERSION_KEY: MODERN_VERSIONS[-1], CAPABILITIES_KEY: {}}}
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """One home with HTTP for all tests of this file: each uses scopes of its own."""
     need_parts()
-    with Installation(tmp_path_factory.mktemp("rules") / "home", {"INFINITE_MEMORY_HTTP__PORT": "0"}) as made:
+    with Installation(
+        tmp_path_factory.mktemp("rules") / "home", {"INFINITE_MEMORY_HTTP__PORT": "0"}, is_stopped=LONG
+    ) as made:
         made.command("daemon", "start")
         yield made
 

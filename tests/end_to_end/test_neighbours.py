@@ -49,7 +49,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
         "INFINITE_MEMORY_HTTP__RATE": "600/minute",
         "INFINITE_MEMORY_DAEMON__TRANSPORT": "tcp",
     }
-    with Installation(path, environ) as one:
+    with Installation(path, environ, is_stopped=LONG) as one:
         yield one
 
 

@@ -42,7 +42,9 @@ def tools() -> NpmTools:
 
 @pytest.fixture(scope="module")
 def installation(tools: NpmTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with Installation(tmp_path_factory.mktemp("inspected") / "home", {"INFINITE_MEMORY_HTTP__PORT": "0"}) as made:
+    with Installation(
+        tmp_path_factory.mktemp("inspected") / "home", {"INFINITE_MEMORY_HTTP__PORT": "0"}, is_stopped=LONG
+    ) as made:
         made.command("daemon", "start")
         yield made
 
@@ -51,7 +53,7 @@ def installation(tools: NpmTools, tmp_path_factory: pytest.TempPathFactory) -> I
 def server(tools: NpmTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The native contract and the suite's demonstration server, without a token, which the suite cannot send; gives the URL."""
     folder = tmp_path_factory.mktemp("conformance")
-    with Installation(folder / "home") as made, (folder / "server.err").open("wb") as errors:
+    with Installation(folder / "home", is_stopped=LONG) as made, (folder / "server.err").open("wb") as errors:
         running = subprocess.Popen(
             [sys.executable, "-m", "tests.conformance.server"],
             cwd=ROOT, env=made.environ, stdout=subprocess.PIPE, stderr=errors, text=True,

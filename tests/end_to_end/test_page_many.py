@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.browser import Window
 from tests.many_memories import COPIES, SCOPES, fill, get_text
 from tests.page_fixtures import browser, login, page, person
-from tests.processes import Installation, need_parts, until
+from tests.processes import LONG, Installation, need_parts, until
 
 __all__ = ["browser", "login", "page", "person"]
 
@@ -27,7 +27,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     need_parts()
     path = tmp_path_factory.mktemp("many") / "home"
     fill(path, COUNT)
-    with Installation(path, {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_EMBEDDING__PREPARE": "false"}) as one:
+    with Installation(
+        path, {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_EMBEDDING__PREPARE": "false"}, is_stopped=LONG
+    ) as one:
         assert one.command("daemon", "start").returncode == 0
         listing = {"filter": {"scope": "ALL"}, "limit": 1}
         until(lambda: one.call("list_memories", **listing)["status"] == "OK", "the index is built", PATIENCE_MS / 1000)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import get_login, launched, window
-from tests.processes import Installation, need_parts
+from tests.processes import LONG, Installation, need_parts
 from tests.tls_proxy import TlsProxy
 
 FORBIDDEN = "behind a proxy that needs http.origins and http.trusted_proxies"
@@ -32,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, proxy: TlsProxy) -> Iterator[
         "INFINITE_MEMORY_HTTP__ORIGINS": f"{proxy.url}, https://else.localhost",
         "INFINITE_MEMORY_HTTP__TRUSTED_PROXIES": "unix",
     }
-    with Installation(tmp_path_factory.mktemp("page") / "home", settings) as installation:
+    with Installation(tmp_path_factory.mktemp("page") / "home", settings, is_stopped=LONG) as installation:
         assert installation.command("daemon", "start").returncode == 0
         proxy.target = installation.status()["http"]["socket"]
         yield installation

@@ -20,7 +20,7 @@ import pytest
 from infinite_memory import ApiError, AsyncMemory, Memory
 from infinite_memory.sdk.errors import DeniedError, InvalidError, MissingError, UnavailableError
 from tests.doc_blocks import blocks
-from tests.processes import ROOT, Installation, need_parts, until
+from tests.processes import LONG, ROOT, Installation, need_parts, until
 
 DOCUMENTS = tuple(ROOT / "docs" / name for name in ("start/python.md", "sdk.md", "guides/langgraph.md"))
 README = (ROOT / "README.md").read_text("utf-8")
@@ -38,7 +38,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A home whose daemon also speaks HTTP."""
     need_parts()
     home = tmp_path_factory.mktemp("sdk") / "home"
-    with Installation(home, {"INFINITE_MEMORY_HTTP__PORT": "0"}) as one:
+    with Installation(home, {"INFINITE_MEMORY_HTTP__PORT": "0"}, is_stopped=LONG) as one:
         assert one.command("daemon", "start").returncode == 0
         until(lambda: "url" in one.status().get("http", {}), "HTTP is on")
         yield one

@@ -14,7 +14,7 @@ import pytest
 from infinite_memory.transports.http.mcp import SESSIONS_OF_TOKEN
 from infinite_memory.transports.http.server import RECHECK_S
 from tests.http_client import Api, make_token, owner, refused, serving
-from tests.processes import Installation, need_parts, stopped
+from tests.processes import LONG, Installation, need_parts, stopped
 
 BEGIN = {
     "jsonrpc": "2.0",
@@ -29,7 +29,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A home with HTTP on, where a token has two places for its requests."""
     need_parts()
     path = tmp_path_factory.mktemp("tokens") / "home"
-    with Installation(path, {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_HTTP__CONCURRENT": "2"}) as one:
+    with Installation(
+        path, {"INFINITE_MEMORY_HTTP__PORT": "0", "INFINITE_MEMORY_HTTP__CONCURRENT": "2"}, is_stopped=LONG
+    ) as one:
         yield one
 
 
