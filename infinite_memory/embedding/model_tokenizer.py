@@ -87,12 +87,14 @@ def frame_size(tokenizer: ModelTokenizer) -> int:
 def _load_morpheme(content: dict[str, Any]) -> ModelTokenizer:
     import morpheme
 
-    try:
-        tokenizer = morpheme.Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
-    except morpheme.MorphemeError as exc:
-        raise ValueError(f"it describes no tokenizer that is known here: {exc}") from exc
     model, splitter = content["model"], content.get("pre_tokenizer") or {}
     prefix = model.get("continuing_subword_prefix", "##") if model.get("type") == "WordPiece" else None
+    text = json.dumps(content, ensure_ascii=False)
+    model.pop("vocab", None)  # of 128,000 tokens: 45 MiB that the library need not find in memory beside its own
+    try:
+        tokenizer = morpheme.Tokenizer.from_str(text)
+    except morpheme.MorphemeError as exc:
+        raise ValueError(f"it describes no tokenizer that is known here: {exc}") from exc
     # If a file says so, spaces are marked and the text stays one piece, which both libraries count as one word.
     marks = () if splitter.get("type") == "Metaspace" and splitter.get("split") is False else _WORD_MARKS
     return _MorphemeTokenizer(tokenizer, prefix, marks)

@@ -21,6 +21,7 @@ from infinite_memory.errors import EmbeddingError, SidecarError, StoreError
 from infinite_memory.index.base import VectorIndex, VectorIndexFiles, call
 from infinite_memory.index.embedding_backlog import embedded_text
 from infinite_memory.index.reconcile import find_differences
+from infinite_memory.malloc_tuning import release_freed
 from infinite_memory.models import Embedding, Filter, IndexRow, MemoryId, MemoryRecord, ScopeId, TagsMode
 from infinite_memory.store.base import Store
 from infinite_memory.tasks import cancel_and_wait
@@ -268,6 +269,7 @@ class SecondSpace:
         while (pending := self._index.pending(BATCH)) and pending != before:  # unchanged: its vectors are unusable
             await self._read_again(self._index, sidecar, pending)
             before = pending
+        await asyncio.to_thread(release_freed)  # what loading the model and embedding many texts left behind
 
     async def _load(self) -> None:
         """Load the saved index if it belongs to this store and model."""
