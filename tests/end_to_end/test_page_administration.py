@@ -66,7 +66,7 @@ def test_the_undo_of_an_archived_scope_brings_back_nothing_that_was_forgotten_si
     memory.ask("restore_memory", scope="House")  # by somebody else, while this window stays as it is
     memory.ask("delete_memory", target={"memory_id": forgotten})
     page.get_by_role("button", name="Undo").click()
-    expect(page.get_by_text("the scope is not archived any more")).to_be_visible()
+    expect(page.get_by_text("the scope 'House' is not archived any more")).to_be_visible()
     assert scopes(memory)["House"] == 1
 
 
