@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,7 +89,7 @@ results = memory.search("user preferences", user_id="user_123")
 
 
 def test_a_history_of_many_versions_is_read_page_by_page(memory: Memory) -> None:
-    kept = memory.add("version 1", scope=f"Pages {id(memory)}")
+    kept = memory.add("version 1", scope=f"Pages {uuid.uuid4().hex}")
     for number in range(2, 106):
         memory.update(kept.memory_id, f"version {number}")
     latest = memory.history(kept.memory_id)
@@ -103,7 +104,7 @@ def test_a_history_of_many_versions_is_read_page_by_page(memory: Memory) -> None
 
 
 def test_a_memory_lives_from_its_first_word_to_its_last(memory: Memory) -> None:
-    name = f"Life {id(memory)}"
+    name = f"Life {uuid.uuid4().hex}"
     kept = memory.add("The key is under the pot", scope=name, tags=["keys"], metadata={"title": "Key", "room": 3})
     assert (kept.outcome, kept.title, kept.metadata, kept.tags) == ("stored", "Key", {"room": 3}, ("keys",))
     assert memory.get(kept.memory_id).content == "The key is under the pot"
@@ -134,7 +135,7 @@ def test_a_memory_lives_from_its_first_word_to_its_last(memory: Memory) -> None:
 
 
 def test_a_user_has_agents_and_a_chat_and_is_alone(memory: Memory) -> None:
-    ada, bob = f"ada {id(memory)}", f"bob {id(memory)}"
+    ada, bob = f"ada {uuid.uuid4().hex}", f"bob {uuid.uuid4().hex}"
     memory.add("Her dog is called Bolt", user_id=ada, timestamp=dt.date(2026, 3, 1))
     memory.add("Writes Rust", user_id=ada, agent_id="coder", memory_type="Factual")
     assert memory.add("writes rust", user_id=ada, agent_id="coder").outcome == "duplicate"
@@ -150,7 +151,7 @@ def test_a_user_has_agents_and_a_chat_and_is_alone(memory: Memory) -> None:
 
 
 def test_pages_come_one_after_the_other(memory: Memory) -> None:
-    name = f"Pages {id(memory)}"
+    name = f"Pages {uuid.uuid4().hex}"
     for number in range(7):
         memory.add(f"entry {number}", scope=name)
     first = memory.list_memories(scope=name, limit=3)
@@ -185,7 +186,7 @@ def test_what_is_wrong_is_named(memory: Memory) -> None:
 
 
 def test_what_a_filter_narrows_by(memory: Memory) -> None:
-    name, ada = f"Narrow {id(memory)}", f"narrow {id(memory)}"
+    name, ada = f"Narrow {uuid.uuid4().hex}", f"narrow {uuid.uuid4().hex}"
     memory.add("The pump is loud", scope=name, metadata={"speaker": "Sam", "room": 3}, timestamp="2026-03-02")
     memory.add("The pump is quiet", scope=name, metadata={"speaker": "Ada"}, timestamp="2026-08-02")
     spring = {"time_range": {"from": "2026-03-01", "to": "2026-03-31"}}
