@@ -29,6 +29,7 @@ _SMALLER: dict[Unit, tuple[tuple[int, Unit], ...]] = {
     Unit.WEEK: ((7, Unit.DAY), (168, Unit.HOUR)),
     Unit.FORTNIGHT: ((14, Unit.DAY), (336, Unit.HOUR)),
     Unit.MONTH: ((30, Unit.DAY), (720, Unit.HOUR)),
+    Unit.TWO_MONTHS: ((2, Unit.MONTH), (61, Unit.DAY)),
     Unit.QUARTER: ((3, Unit.MONTH), (91, Unit.DAY)),
     Unit.FOUR_MONTHS: ((4, Unit.MONTH), (122, Unit.DAY)),
     Unit.HALF_YEAR: ((6, Unit.MONTH), (182, Unit.DAY)),

@@ -195,7 +195,7 @@ def _into_part(clock: Clock, part: str) -> Clock:
         if part == "night" and clock.hour < _NIGHT_ENDS:
             return replace(clock, hour=clock.hour + 24)
         return clock
-    if part == "night" and (clock.hour < _NIGHT_ENDS or clock.hour == 12):
+    if (part == "night" and clock.hour < _NIGHT_ENDS) or (part in ("night", "evening") and clock.hour == 12):
         return replace(clock, hour=clock.hour % 12 + 24)
     return replace(clock, hour=clock.hour + 12) if part in LATE_PARTS and clock.hour < 12 else clock
 

@@ -269,7 +269,7 @@ def _with_half(reader: Reader, clock: Clock, part: str | int | None) -> Clock:
     hour = clock.hour
     if late and hour < 12:
         hour += 12
-    elif hour == 12 and part in (0, "night"):
+    elif hour == 12 and part in (0, "night", "evening"):
         hour = 0 if part == 0 else 24
     return Clock(hour, clock.minute, True, False, after)
 

@@ -218,9 +218,11 @@ def day_and_month(reader: Reader, position: int) -> Found | None:
         and day.digits
         and month_number.digits
         and month_number.value <= 12
-        and reader.is_over(month_number.after)
     ):
-        return checked(Date(None, month_number.value, day.value), month_number.after)  # "17 del 11"
+        year = reader.year(reader.skip(month_number.after, Tag.OF, limit=1))
+        after = year[1] if year else month_number.after
+        if reader.is_over(after):  # "17 del 11", "17 de 11 de 2015"
+            return checked(Date(year[0] if year else None, month_number.value, day.value), after)
     for relative, unit in ((index, index + 1), (index + 1, index)):
         if reader.has(relative, Tag.RELATIVE) and reader.at(unit).get(Tag.UNIT) is Unit.MONTH:
             if index == day.after and reader.at(relative).get(Tag.RELATIVE) != 0:

@@ -93,6 +93,8 @@ def read_lexemes(tokens: list[Token], lexicon: Lexicon) -> list[Lexeme]:
             index += 1
             continue
         size, meanings = lexicon.match(folded, index)
+        if size > 1 and lexicon.language.scriptless:
+            size, meanings = _without_holiday(lexicon, folded, index, size, meanings)
         if not size and lexicon.language.joined_parts:
             results.extend(_split_compound(token, lexicon))
         else:
@@ -103,6 +105,18 @@ def read_lexemes(tokens: list[Token], lexicon: Lexicon) -> list[Lexeme]:
     _mute_chunks(results)
     _mute_numbers(results)
     return results
+
+
+def _without_holiday(
+    lexicon: Lexicon, folded: list[str], index: int, size: int, meanings: Meanings
+) -> tuple[int, Meanings]:
+    """Return a shorter entry if the last character of the longest one begins a holiday: "去年中秋" is not the middle of a year."""
+    last = index + size - 1
+    holiday_size, holiday = lexicon.match(folded, last)
+    if holiday_size < 2 or Tag.HOLIDAY not in holiday or Tag.HOLIDAY in meanings:
+        return size, meanings
+    shorter = lexicon.match(folded[:last], index)
+    return shorter if shorter[0] == size - 1 else (size, meanings)
 
 
 def _iso_week(

@@ -26,12 +26,13 @@ class Unit(enum.IntEnum):
     WEEKEND = 5
     FORTNIGHT = 6
     MONTH = 7
-    QUARTER = 8
-    FOUR_MONTHS = 9
-    HALF_YEAR = 10
-    YEAR = 11
-    DECADE = 12
-    CENTURY = 13
+    TWO_MONTHS = 8
+    QUARTER = 9
+    FOUR_MONTHS = 10
+    HALF_YEAR = 11
+    YEAR = 12
+    DECADE = 13
+    CENTURY = 14
 
 
 class Tag(enum.Enum):

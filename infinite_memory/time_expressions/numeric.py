@@ -113,6 +113,9 @@ def _two_parts(reader: Reader, position: int, separator: str) -> Found | None:
         if not reader.language.dotted_dates or second.digits < 2:
             return None
     dated_or_none = _ordered(reader, first.value, second.value, separator)
+    if dated_or_none and reader.lone and separator == "/" and reader.has(after, Tag.OF):
+        if reader.at(after + 1).digits == 4 and (year := reader.year(after + 1)):
+            return checked(replace(dated_or_none, year=year[0]), year[1])  # "08/12 de 2015"
     if dated_or_none is None or _is_share(reader, after):
         return None
     return checked(dated_or_none, after, strong=False)

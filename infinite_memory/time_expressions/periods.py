@@ -22,9 +22,18 @@ from infinite_memory.time_expressions.lexicon import Tag, Unit
 from infinite_memory.time_expressions.numeric import checked, numeric_date
 from infinite_memory.time_expressions.ordinals import nth_compound, nth_of_period
 from infinite_memory.time_expressions.parser import Found, Reader
-from infinite_memory.time_expressions.spans import Date, Span, settle, shift, unit_span, week_of_year
+from infinite_memory.time_expressions.spans import (
+    FIRST_YEAR,
+    LAST_YEAR,
+    Date,
+    Span,
+    settle,
+    shift,
+    unit_span,
+    week_of_year,
+)
 
-_PARTS_OF_YEAR = {Unit.QUARTER: 3, Unit.FOUR_MONTHS: 4, Unit.HALF_YEAR: 6}  # months
+_PARTS_OF_YEAR = {Unit.TWO_MONTHS: 2, Unit.QUARTER: 3, Unit.FOUR_MONTHS: 4, Unit.HALF_YEAR: 6}  # months
 _TO_SUNDAY = (-1, -2, 4, 3, 2, 1, 0)  # days from Monday, Tuesday, ... to the Sunday of the nearest weekend
 
 
@@ -70,13 +79,25 @@ def quarter(reader: Reader, position: int) -> Found | None:
         return None
     date = Date(month=(number - 1) * width + 1, months=width)
     index = reader.skip(reader.skip_sign(after, ",-/"), Tag.OF, Tag.THE, limit=2)
-    if year := reader.year(index, short=reader.at(index).folded == "'"):
+    if year := reader.year(index, short=reader.at(index).folded == "'") or _year_behind_slash(reader, after):
         return Found(replace(date, year=year[0]), year[1])
     if results := relative_year(reader, index):
         return Found(replace(date, year=results[0]), results[1])
     if index > after and reader.at(index).get(Tag.UNIT) is Unit.YEAR:
         return Found(date, index + 1)
     return Found(date, after, strong)
+
+
+def _year_behind_slash(reader: Reader, position: int) -> tuple[int, int] | None:
+    """Read the year of "Q3/2016" and "T3/16", whose digits are also those of a month and year: the year and the position after it."""
+    number = reader.at(position + 1)
+    if reader.at(position).folded != "/" or not reader.at(position).glued or not number.glued or number.value is None:
+        return None
+    if reader.at(position + 2).glued and reader.at(position + 2).folded.isalnum():
+        return None
+    if number.digits == 2:
+        return reader.full_year(number.value), position + 2
+    return (number.value, position + 2) if number.digits == 4 and FIRST_YEAR <= number.value <= LAST_YEAR else None
 
 
 def season(reader: Reader, position: int) -> Found | None:

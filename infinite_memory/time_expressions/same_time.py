@@ -15,13 +15,14 @@ from infinite_memory.time_expressions.spans import Span, add_months, unit_span, 
 _DAYS_AROUND = {
     Unit.WEEK: 1,
     Unit.MONTH: 3,
+    Unit.TWO_MONTHS: 3,
     Unit.QUARTER: 3,
     Unit.FOUR_MONTHS: 3,
     Unit.HALF_YEAR: 3,
     Unit.YEAR: 14,
     Unit.DECADE: 14,
 }
-_IN_MONTHS = (Unit.MONTH, Unit.QUARTER, Unit.FOUR_MONTHS, Unit.HALF_YEAR, Unit.YEAR, Unit.DECADE)
+_IN_MONTHS = (Unit.MONTH, Unit.TWO_MONTHS, Unit.QUARTER, Unit.FOUR_MONTHS, Unit.HALF_YEAR, Unit.YEAR, Unit.DECADE)
 
 
 def same_time(reader: Reader, position: int) -> Found | None:

@@ -74,6 +74,7 @@ def add_months(day: dt.datetime, months: int) -> dt.datetime:
 
 _MONTHS = {
     Unit.MONTH: 1,
+    Unit.TWO_MONTHS: 2,
     Unit.QUARTER: 3,
     Unit.FOUR_MONTHS: 4,
     Unit.HALF_YEAR: 6,
@@ -118,7 +119,7 @@ def unit_start(instant: dt.datetime, unit: Unit) -> dt.datetime:
         return day - dt.timedelta(days=day.weekday())
     if unit is Unit.WEEKEND:
         return day - dt.timedelta(days=day.weekday() - 5)
-    if unit in (Unit.MONTH, Unit.QUARTER, Unit.FOUR_MONTHS, Unit.HALF_YEAR):
+    if unit in (Unit.MONTH, Unit.TWO_MONTHS, Unit.QUARTER, Unit.FOUR_MONTHS, Unit.HALF_YEAR):
         width = _MONTHS[unit]
         return day.replace(month=(day.month - 1) // width * width + 1, day=1)
     if unit in (Unit.YEAR, Unit.DECADE, Unit.CENTURY):

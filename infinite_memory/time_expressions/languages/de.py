@@ -113,9 +113,9 @@ TABLE = Language(
     days={0: "heute", -1: "gestern", -2: "vorgestern", 1: "morgen", 2: "übermorgen"},
     relatives={
         -1: "letzte|letzten|letzter|letztes|letztem|vergangene|vergangenen|vergangener|vergangenes|vergangenem"
-        "|vorige|vorigen|voriger|voriges|vorigem|vorherige|vorherigen|vorheriges",
+        "|vorige|vorigen|voriger|voriges|vorigem|vorherige|vorherigen|vorheriges|gestrige|gestrigen|gestriger|gestriges",
         -2: "vorletzte|vorletzten|vorletzter|vorletztes|vorletztem|vorvorige|vorvorigen",
-        0: "diese|dieser|dieses|diesem|diesen|aktuelle|aktuellen|aktueller|aktuelles|laufenden|laufende",
+        0: "diese|dieser|dieses|diesem|diesen|aktuelle|aktuellen|aktueller|aktuelles|laufenden|laufende|heutige|heutigen|heutiger|heutiges",
         1: "nächste|nächsten|nächster|nächstes|nächstem|kommende|kommenden|kommender|kommendes",
     },
     words={

@@ -237,6 +237,9 @@ TABLE = Language(
         "boxing_day": "boxing day",
         "new_year_eve": "new year's eve|new years eve",
         "lunar_new_year": "chinese new year|lunar new year",
+        "lantern": "lantern festival",
+        "dragon_boat": "dragon boat festival",
+        "mid_autumn": "mid-autumn festival|moon festival|mooncake festival",
     },
     plurals={
         (Tag.UNIT, Unit.HOUR): "hours",

@@ -39,6 +39,7 @@ TABLE = Language(
         Unit.FORTNIGHT: "quinzaine|quinzaine de jours|quinzaines",
         Unit.MONTH: "mois",
         Unit.QUARTER: "trimestre|trimestres",
+        Unit.TWO_MONTHS: "bimestre|bimestres",
         Unit.FOUR_MONTHS: "quadrimestre|quadrimestres",
         Unit.HALF_YEAR: "semestre|semestres",
         Unit.YEAR: "an|ans|année|années",

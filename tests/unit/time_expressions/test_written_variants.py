@@ -143,6 +143,48 @@ def test_other_spellings_and_names_of_days(text: str, span: str | None) -> None:
     assert read(text) == span
 
 
+@pytest.mark.parametrize(
+    ("texts", "span"),
+    [
+        ("Q3/2016|Q3/16|T3/2016", "2016-07-01 2016-10-01"),
+        ("08/12 de 2015|8 de 12 de 2015", "2015-12-08 2015-12-09"),
+        ("primer bimestre de 2016|primeiro bimestre de 2016|premier bimestre 2016", "2016-01-01 2016-03-01"),
+        ("el bimestre pasado|bimestre passado", "2026-09-01 2026-11-01"),
+    ],
+)
+def test_a_part_of_a_year_keeps_its_year(texts: str, span: str) -> None:
+    for text in texts.split("|"):
+        assert read(text) == span, text
+
+
+@pytest.mark.parametrize(
+    ("texts", "span"),
+    [
+        ("27/11 a las 18hs|el 27/11 a las 18 hs|27/11 a las 18 hrs", "2025-11-27 18:00 2025-11-27 19:00"),
+        ("昨晚12点|昨天晚上十二点|yesterday evening at 12|ayer a las 12 de la noche", "2026-11-25 2026-11-25 01:00"),
+        ("am gestrigen Abend", "2026-11-24 18:00 2026-11-25"),
+        ("am gestrigen Tag|der gestrige Tag", "2026-11-24 2026-11-25"),
+        ("am heutigen Tag", "2026-11-25 2026-11-26"),
+    ],
+)
+def test_hours_and_days_as_they_are_written(texts: str, span: str) -> None:
+    for text in texts.split("|"):
+        assert read(text) == span, text
+
+
+@pytest.mark.parametrize(
+    ("texts", "span"),
+    [
+        ("去年中秋|去年的中秋节|去年中秋節", "2025-10-06 2025-10-07"),
+        ("去年中|2025年中", "2025-05-01 2025-09-01"),
+        ("mid-autumn festival 2025|the mid autumn festival of 2025", "2025-10-06 2025-10-07"),
+    ],
+)
+def test_a_festival_is_no_middle_of_a_year_or_season(texts: str, span: str) -> None:
+    for text in texts.split("|"):
+        assert read(text) == span, text
+
+
 def test_days_that_portugal_has_at_another_date() -> None:
     assert read("dia dos namorados", "Europe/Lisbon") == "2026-02-14 2026-02-15"
     assert read("dia da criança", "Europe/Lisbon") == "2026-06-01 2026-06-02"
