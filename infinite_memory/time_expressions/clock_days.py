@@ -157,7 +157,7 @@ def clock_then_day(reader: Reader, position: int) -> Found | None:
     read = clock(reader, index, plain=reader.lone)
     if read and read.plain and (not reader.has(read.after, Tag.ON, Tag.OF) or reader.has(read.after, Tag.TO)):
         return None
-    if read is None:
+    if read is None or (index == position and _is_length(reader, read)):
         return None
     if parted := _part_behind(reader, read.after):
         start, part, after = parted
@@ -166,6 +166,13 @@ def clock_then_day(reader: Reader, position: int) -> Found | None:
     if result and (day := day_start(reader, result.node)) is not None:
         return Found(at_clock(reader, day, read), result.after)
     return None if read.plain else Found(clock_today(reader, read), read.after, False)
+
+
+def _is_length(reader: Reader, read: Clock) -> bool:
+    """True if a time without "at" may be how long something took: "trabajé 3 horas ayer"."""
+    if reader.lone or read.half or read.minute is not None:
+        return False
+    return reader.has(read.after - 1, Tag.UNIT) and reader.has(read.after - 1, Tag.HOUR_MARK)
 
 
 def _part_behind(reader: Reader, position: int) -> tuple[dt.datetime, str, int] | None:

@@ -172,6 +172,13 @@ def test_hours_and_days_as_they_are_written(texts: str, span: str) -> None:
         assert read(text) == span, text
 
 
+@pytest.mark.parametrize("unit", ["horas", "hs", "hrs"])
+def test_hours_before_a_day_are_a_length_unless_a_word_says_at(unit: str) -> None:
+    assert read(f"trabajé 3 {unit} ayer") == "2026-11-24 2026-11-25"
+    assert read(f"nos vimos a las 3 {unit} ayer") == "2026-11-24 03:00 2026-11-24 04:00"
+    assert read(f"vimo-nos às 3 {unit} ontem") == "2026-11-24 03:00 2026-11-24 04:00"
+
+
 @pytest.mark.parametrize(
     ("texts", "span"),
     [
