@@ -259,7 +259,8 @@ def show_sureness(queries: Sequence[Mapping[str, Any]], ranked: Ranked, sure: Ma
     for at in sorted(bins):
         said, was = np.mean([c for c, _ in bins[at]]), np.mean([r for _, r in bins[at]])
         print(f"confidence {at / 10:.1f}-{at / 10 + 0.1:.1f}: said {said:.3f}, right {was:.3f}, {len(bins[at])} hits")
-    print(f"median confidence of right hits: {np.median(right):.3f}")
+    if right:
+        print(f"median confidence of right hits: {np.median(right):.3f}")
     best = [
         ranked[query["id"]][0] in query["relevant"]
         for query in queries
