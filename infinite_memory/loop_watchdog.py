@@ -13,6 +13,7 @@ import logging
 import selectors
 import sys
 import time
+import weakref
 from collections import Counter, deque
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
@@ -133,25 +134,23 @@ class WatchedSelector(selectors.DefaultSelector):
                 self._mark_cpu, self._mark_wall = time.thread_time(), self._turn_at
 
 
-_watchdogs: dict[asyncio.AbstractEventLoop, LoopWatchdog] = {}
+_watchdogs = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWatchdog]()
+
+
+def open_watched_loop(watchdog: LoopWatchdog) -> asyncio.AbstractEventLoop:
+    """Return a new event loop that uses selectors and reports to *watchdog*."""
+    loop = asyncio.SelectorEventLoop(WatchedSelector(watchdog))
+    _watchdogs[loop] = watchdog
+    return loop
 
 
 def run_watched(coro: Coroutine[Any, Any, T], watchdog: LoopWatchdog | None = None) -> T:
     """Run *coro* as `asyncio.run` does, on a watched loop if the platform's loop uses selectors."""
     if sys.platform == "win32":  # its loop uses completion ports, and supports child processes only with those
         return asyncio.run(coro)
-    watchdog = watchdog or LoopWatchdog()
-
-    def make_loop() -> asyncio.AbstractEventLoop:
-        loop = asyncio.SelectorEventLoop(WatchedSelector(watchdog))
-        _watchdogs[loop] = watchdog
-        return loop
-
-    with asyncio.Runner(loop_factory=make_loop) as runner:
-        try:
-            return runner.run(coro)
-        finally:
-            _watchdogs.pop(runner.get_loop(), None)
+    watched = watchdog or LoopWatchdog()
+    with asyncio.Runner(loop_factory=lambda: open_watched_loop(watched)) as runner:
+        return runner.run(coro)
 
 
 def find_watchdog() -> LoopWatchdog | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import gc
 import itertools
-from collections.abc import Generator
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from infinite_memory import redaction
-from tests.mongo_server import drop_databases
+from infinite_memory.loop_watchdog import LoopWatchdog, open_watched_loop
+from tests.mongo_server import check_holds, drop_databases
 from tests.work_units import get_work_unit
 
 # No test here may fail because the machine is busy.
@@ -68,6 +71,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | Non
 def _no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """What one test calls a secret is a word like any other in the next."""
     monkeypatch.setattr(redaction, "_secrets", set[str]())
+
+
+_watchdogs: list[LoopWatchdog] = []
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Give asynchronous tests the event loop that the daemon has: a watched one."""
+    return {"of the daemon": asyncio.new_event_loop if sys.platform == "win32" else _open_loop}
+
+
+def _open_loop() -> asyncio.AbstractEventLoop:
+    _watchdogs.append(LoopWatchdog())
+    return open_watched_loop(_watchdogs[-1])
+
+
+@pytest.fixture(autouse=True)
+def _no_command_holds_the_loop() -> Iterator[None]:
+    """A test fails where a command holds up its event loop."""
+    yield
+    holds = [hold for watchdog in _watchdogs for hold in watchdog.holds if hold.commands]
+    _watchdogs.clear()
+    check_holds(holds)
 
 
 _tests = itertools.count(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -64,8 +63,8 @@ def test_where_nothing_was_stored_yet_nothing_is_found(shared: Installation) -> 
     assert InfiniteMemoryRetriever(memory=unused).invoke("what is in bread?") == []
 
 
-def test_what_a_search_takes_is_passed_on(kitchen: Memory) -> None:
+async def test_what_a_search_takes_is_passed_on(kitchen: Memory) -> None:
     retriever = InfiniteMemoryRetriever(memory=kitchen, search_kwargs={"tags": ["none of them"]})
-    assert asyncio.run(retriever.ainvoke("bread")) == []
+    assert await retriever.ainvoke("bread") == []
     with pytest.raises(ValidationError, match="min_confidence"):
         InfiniteMemoryRetriever(memory=kitchen, min_confidence=0.9)

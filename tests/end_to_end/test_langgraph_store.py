@@ -212,19 +212,17 @@ def test_a_batch_reads_what_was_there_before_it_and_keeps_the_last_put(store: In
     assert store.get(DOCS, "b") is None
 
 
-def test_asyncio_does_the_same(store: InfiniteMemoryStore) -> None:
-    async def main() -> None:
-        await asyncio.gather(*(store.aput(DOCS, str(number), {"n": number}) for number in range(5)))
-        found = await store.aget(DOCS, "3")
-        assert found is not None
-        assert found.value == {"n": 3}
-        assert len(await store.asearch(DOCS, filter={"n": {"$lt": 3}})) == 3
-        assert await store.alist_namespaces() == [DOCS]
-        await store.adelete(DOCS, "3")
-        assert await store.aget(DOCS, "3") is None
-        assert await store.abatch([GetOp(DOCS, "0")]) != [None]
+async def test_asyncio_does_the_same(store: InfiniteMemoryStore) -> None:
 
-    asyncio.run(main())
+    await asyncio.gather(*(store.aput(DOCS, str(number), {"n": number}) for number in range(5)))
+    found = await store.aget(DOCS, "3")
+    assert found is not None
+    assert found.value == {"n": 3}
+    assert len(await store.asearch(DOCS, filter={"n": {"$lt": 3}})) == 3
+    assert await store.alist_namespaces() == [DOCS]
+    await store.adelete(DOCS, "3")
+    assert await store.aget(DOCS, "3") is None
+    assert await store.abatch([GetOp(DOCS, "0")]) != [None]
 
 
 def test_two_who_write_one_key_at_once_leave_one_value(store: InfiniteMemoryStore, memory: Memory) -> None:

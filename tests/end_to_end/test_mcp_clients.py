@@ -21,7 +21,6 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from infinite_memory.contracts.native.tools import offered
-from tests.mongo_server import run
 from tests.processes import LONG, Installation, need_parts, until
 from tests.processes import Client as Piped
 
@@ -70,58 +69,55 @@ WAYS = [("stdio", "legacy"), ("stdio", "auto"), ("http", "legacy"), ("http", "au
 
 
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
-def test_the_official_client_runs_every_tool(installation: Installation, transport: str, mode: str) -> None:
+async def test_the_official_client_runs_every_tool(installation: Installation, transport: str, mode: str) -> None:
     """The client checks each result against the tool's output schema itself."""
     scope = f"{transport} {mode}"
     ran: set[str] = set()
 
-    async def evening() -> None:
-        async with connected(installation, transport, mode) as client:
-            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert set(listed) == {command.name for command in offered("all")}
+    async with connected(installation, transport, mode) as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(listed) == {command.name for command in offered("all")}
 
-            async def call(name: str, *, fails: bool = False, **arguments: Any) -> Json:
-                ran.add(name)
-                result = await client.call_tool(name, arguments)
-                assert result.is_error is fails, (name, result.structured_content)
-                return told(result)
+        async def call(name: str, *, fails: bool = False, **arguments: Any) -> Json:
+            ran.add(name)
+            result = await client.call_tool(name, arguments)
+            assert result.is_error is fails, (name, result.structured_content)
+            return told(result)
 
-            await call("create_memory_scope", scope_name=scope, description="for a test")
-            await call("set_active_scope", scope=scope)
-            kept = await call("store_memory", content="The spare key is under the blue pot", scope=scope, tags=["key"])
-            await call("store_memories", memories=[{"content": "Tea is at five", "scope": scope}] * 2)
-            found = await call("retrieve_memory", query="where is the spare key?", filter={"scope": scope})
-            assert found["results"][0]["memory_id"] == kept["memory_id"]
-            assert "data" in found["notice"]
-            await call("search_by_tag", tag="key", scope=scope)
-            assert (await call("search_by_scope", scope=scope))["total"] == 3
-            await call("list_memories", filter={"scope": scope})
-            assert len((await call("recall_memory_by_time", time_query="today", scope=scope))["results"]) == 3
-            await call("update_memory", memory_id=kept["memory_id"], content="The spare key is with Ada")
-            assert (await call("get_memory", memory_id=kept["memory_id"]))["memory"]["text"].endswith("Ada")
-            await call("delete_memory", target={"memory_id": kept["memory_id"]})
-            await call("restore_memory", memory_id=kept["memory_id"])
-            await call("list_memory_scopes")
-            for name in ("get_memory_stats", "optimize_memory", "reindex", "health_check", "ping", "help"):
-                await call(name)
-            made = await call("backup_memory")
-            await call("list_backups")
-            await call("verify_backup", file=made["backup_file"])
-            await call("restore_backup", file=made["backup_file"], scope=scope, as_scope=f"{scope} again")
-            await call("change_memory_scope", scope=scope, description="changed")
-            await call("merge_memory_scopes", scope=f"{scope} again", into=scope, confirm=True)
-            exported = await call("export_memory", scope=scope)
-            folder = installation.home / "imports"
-            folder.mkdir(mode=0o700, exist_ok=True)
-            shutil.copy(exported["path"], folder)
-            await call("import_memory", path=exported["export_file"], dry_run=True)
-            assert ran == set(listed), set(listed) - ran
-
-    run(evening())
+        await call("create_memory_scope", scope_name=scope, description="for a test")
+        await call("set_active_scope", scope=scope)
+        kept = await call("store_memory", content="The spare key is under the blue pot", scope=scope, tags=["key"])
+        await call("store_memories", memories=[{"content": "Tea is at five", "scope": scope}] * 2)
+        found = await call("retrieve_memory", query="where is the spare key?", filter={"scope": scope})
+        assert found["results"][0]["memory_id"] == kept["memory_id"]
+        assert "data" in found["notice"]
+        await call("search_by_tag", tag="key", scope=scope)
+        assert (await call("search_by_scope", scope=scope))["total"] == 3
+        await call("list_memories", filter={"scope": scope})
+        assert len((await call("recall_memory_by_time", time_query="today", scope=scope))["results"]) == 3
+        await call("update_memory", memory_id=kept["memory_id"], content="The spare key is with Ada")
+        assert (await call("get_memory", memory_id=kept["memory_id"]))["memory"]["text"].endswith("Ada")
+        await call("delete_memory", target={"memory_id": kept["memory_id"]})
+        await call("restore_memory", memory_id=kept["memory_id"])
+        await call("list_memory_scopes")
+        for name in ("get_memory_stats", "optimize_memory", "reindex", "health_check", "ping", "help"):
+            await call(name)
+        made = await call("backup_memory")
+        await call("list_backups")
+        await call("verify_backup", file=made["backup_file"])
+        await call("restore_backup", file=made["backup_file"], scope=scope, as_scope=f"{scope} again")
+        await call("change_memory_scope", scope=scope, description="changed")
+        await call("merge_memory_scopes", scope=f"{scope} again", into=scope, confirm=True)
+        exported = await call("export_memory", scope=scope)
+        folder = installation.home / "imports"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        shutil.copy(exported["path"], folder)
+        await call("import_memory", path=exported["export_file"], dry_run=True)
+        assert ran == set(listed), set(listed) - ran
 
 
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
-def test_more_than_one_memory_goes_only_when_the_user_agrees(
+async def test_more_than_one_memory_goes_only_when_the_user_agrees(
     installation: Installation, transport: str, mode: str
 ) -> None:
     scope = f"asked {transport} {mode}"
@@ -132,59 +128,54 @@ def test_more_than_one_memory_goes_only_when_the_user_agrees(
         questions.append(params.message)
         return mcp_types.ElicitResult(action=answer, content={} if answer == "accept" else None)  # type: ignore[arg-type]
 
-    async def evening() -> None:
-        nonlocal answer
-        target = {"scope": scope}
-        async with connected(installation, transport, mode) as client:
-            await client.call_tool(
-                "store_memories", {"memories": [{"content": f"tea {n}", "scope": scope} for n in range(3)]}
-            )
-            refused = await client.call_tool("delete_memory", {"target": target})
-            assert refused.is_error
-            assert "confirm: true" in told(refused)["error"]
-        async with connected(installation, transport, mode, elicitation_callback=ask) as client:
-            assert (await client.call_tool("delete_memory", {"target": target, "confirm": True})).is_error
-            assert "3 memories" in questions[0]
-            answer = "accept"
-            assert told(await client.call_tool("delete_memory", {"target": target}))["deleted_count"] == 3
-
-    run(evening())
+    target = {"scope": scope}
+    async with connected(installation, transport, mode) as client:
+        await client.call_tool(
+            "store_memories", {"memories": [{"content": f"tea {n}", "scope": scope} for n in range(3)]}
+        )
+        refused = await client.call_tool("delete_memory", {"target": target})
+        assert refused.is_error
+        assert "confirm: true" in told(refused)["error"]
+    async with connected(installation, transport, mode, elicitation_callback=ask) as client:
+        assert (await client.call_tool("delete_memory", {"target": target, "confirm": True})).is_error
+        assert "3 memories" in questions[0]
+        answer = "accept"
+        assert told(await client.call_tool("delete_memory", {"target": target}))["deleted_count"] == 3
 
 
 @pytest.mark.parametrize(("transport", "mode"), WAYS)
-def test_resources_prompts_completions_and_progress(installation: Installation, transport: str, mode: str) -> None:
+async def test_resources_prompts_completions_and_progress(
+    installation: Installation, transport: str, mode: str
+) -> None:
     scope = f"Resources {transport} {mode}"
     steps: list[float] = []
 
     async def count(done: float, total: float | None, message: str | None) -> None:
         steps.append(done)
 
-    async def evening() -> None:
-        async with connected(installation, transport, mode) as client:
-            kept = told(await client.call_tool("store_memory", {"content": "tea", "scope": scope, "tags": ["a:b"]}))
-            uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
-            [address] = [uri for uri in uris if uri.endswith(scope.replace(" ", "%20"))]
-            for uri in (address, "memory://recent", f"memory://item/{kept['memory_id']}", "memory://tag/a%3Ab"):
-                [content] = (await client.read_resource(uri)).contents
-                assert isinstance(content, mcp_types.TextResourceContents)
-                assert kept["memory_id"] in content.text
-            with pytest.raises(Exception, match="not found"):
-                await client.read_resource("memory://item/..%2f..%2fetc%2fpasswd")
-            assert len((await client.list_resource_templates()).resource_templates) == 4
-            assert {prompt.name for prompt in (await client.list_prompts()).prompts} >= {
-                "recall",
-                "save",
-                "weekly_summary",
-            }
-            ref = mcp_types.PromptReference(name="recall")
-            got = await client.complete(ref, {"name": "scope", "value": scope.lower()})
-            assert got.completion.values == [scope]
-            tags = mcp_types.ResourceTemplateReference(uri="memory://tag/{tag}{?limit}")
-            assert "a:b" in (await client.complete(tags, {"name": "tag", "value": "A"})).completion.values
-            await client.call_tool("optimize_memory", {}, progress_callback=count)
-            assert steps
-
-    run(evening())
+    async with connected(installation, transport, mode) as client:
+        kept = told(await client.call_tool("store_memory", {"content": "tea", "scope": scope, "tags": ["a:b"]}))
+        uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
+        [address] = [uri for uri in uris if uri.endswith(scope.replace(" ", "%20"))]
+        for uri in (address, "memory://recent", f"memory://item/{kept['memory_id']}", "memory://tag/a%3Ab"):
+            [content] = (await client.read_resource(uri)).contents
+            assert isinstance(content, mcp_types.TextResourceContents)
+            assert kept["memory_id"] in content.text
+        with pytest.raises(Exception, match="not found"):
+            await client.read_resource("memory://item/..%2f..%2fetc%2fpasswd")
+        assert len((await client.list_resource_templates()).resource_templates) == 4
+        assert {prompt.name for prompt in (await client.list_prompts()).prompts} >= {
+            "recall",
+            "save",
+            "weekly_summary",
+        }
+        ref = mcp_types.PromptReference(name="recall")
+        got = await client.complete(ref, {"name": "scope", "value": scope.lower()})
+        assert got.completion.values == [scope]
+        tags = mcp_types.ResourceTemplateReference(uri="memory://tag/{tag}{?limit}")
+        assert "a:b" in (await client.complete(tags, {"name": "tag", "value": "A"})).completion.values
+        await client.call_tool("optimize_memory", {}, progress_callback=count)
+        assert steps
 
 
 def rpc(client: Piped, number: int, method: str, **params: Any) -> Json:
@@ -331,22 +322,19 @@ def test_http_refuses_what_a_pipe_refuses(installation: Installation, body: Any,
     assert message["error"]["code"] == code
 
 
-def test_eighty_calls_at_once_over_http_get_each_its_own_answer(installation: Installation) -> None:
+async def test_eighty_calls_at_once_over_http_get_each_its_own_answer(installation: Installation) -> None:
     """FC-113."""
 
-    async def evening() -> None:
-        async with connected(installation, "http", "legacy") as client:
-            stores = [
-                client.call_tool("store_memory", {"content": f"parallel item {n}", "scope": "Many"}) for n in range(40)
-            ]
-            finds = [client.call_tool("retrieve_memory", {"query": f"parallel item {n}"}) for n in range(40)]
-            results = await asyncio.gather(*stores, *finds)
-            assert [result.structured_content for result in results if result.is_error] == []
-            assert len({told(result)["memory_id"] for result in results[:40]}) == 40
-            listed = told(await client.call_tool("search_by_scope", {"scope": "Many"}))
-            assert listed["total"] == 40
-
-    run(evening())
+    async with connected(installation, "http", "legacy") as client:
+        stores = [
+            client.call_tool("store_memory", {"content": f"parallel item {n}", "scope": "Many"}) for n in range(40)
+        ]
+        finds = [client.call_tool("retrieve_memory", {"query": f"parallel item {n}"}) for n in range(40)]
+        results = await asyncio.gather(*stores, *finds)
+        assert [result.structured_content for result in results if result.is_error] == []
+        assert len({told(result)["memory_id"] for result in results[:40]}) == 40
+        listed = told(await client.call_tool("search_by_scope", {"scope": "Many"}))
+        assert listed["total"] == 40
 
 
 def test_a_port_that_is_taken_keeps_only_http_away(installation: Installation, tmp_path: Path) -> None:
@@ -360,12 +348,9 @@ def test_a_port_that_is_taken_keeps_only_http_away(installation: Installation, t
         assert other.call("ping")["status"] == "OK"
 
 
-def test_a_session_that_was_ended_is_unknown_afterwards(installation: Installation) -> None:
+async def test_a_session_that_was_ended_is_unknown_afterwards(installation: Installation) -> None:
     assert post(installation, {"jsonrpc": "2.0", "id": 1, "method": "ping"}, Mcp_Session_Id="0" * 32)[0] == 404
 
-    async def evening() -> None:
-        async with connected(installation, "http", "legacy") as client:
-            await client.list_tools()
-
-    run(evening())
+    async with connected(installation, "http", "legacy") as client:
+        await client.list_tools()
     until(lambda: installation.status()["http"]["sessions"] < 10, "ended sessions are gone")

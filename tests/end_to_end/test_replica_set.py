@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from infinite_memory.store.mongo import mapping, schema
 from tests.end_to_end.replica_set import ReplicaSet
 from tests.end_to_end.test_mongodb_faults import Load, all_found
-from tests.mongo_server import fresh_database, open_store, run
+from tests.mongo_server import fresh_database, open_store
 from tests.processes import LONG, Client, Installation, need_parts, until
 from tests.store.conftest import global_scope, make_memory
 
@@ -114,7 +114,7 @@ def test_what_waits_for_a_silent_primary_is_done_by_the_next(over_three: Install
 
 
 @pytest.mark.parametrize("driver", ["pymongo", "motor"])
-def test_who_asks_for_the_latest_waits_until_a_majority_has_it(replica_set: ReplicaSet, driver: str) -> None:
+async def test_who_asks_for_the_latest_waits_until_a_majority_has_it(replica_set: ReplicaSet, driver: str) -> None:
     """As at a primary that was just elected: it has what was acknowledged, and does not know yet that a majority has it too."""
 
     async def work() -> None:
@@ -140,4 +140,4 @@ def test_who_asks_for_the_latest_waits_until_a_majority_has_it(replica_set: Repl
             assert list(await store.fetch(wanted)) == list(wanted)
 
     until(replica_set.primary, "the set takes writes")
-    run(work(), 60)
+    await asyncio.wait_for(work(), 60)

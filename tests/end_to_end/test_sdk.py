@@ -220,7 +220,7 @@ def test_many_threads_share_a_memory(memory: Memory) -> None:
     assert failures == []
 
 
-def test_asyncio_has_the_same_methods(served: Installation) -> None:
+async def test_asyncio_has_the_same_methods(served: Installation) -> None:
     async def main() -> list[str]:
         async with AsyncMemory("gather", home=served.home) as memory:
             await asyncio.gather(*(memory.add(f"Likes tea number {number}") for number in range(5)))
@@ -237,7 +237,7 @@ def test_asyncio_has_the_same_methods(served: Installation) -> None:
                 [one async for one in memory.iterate(page=0)]
             return [one.content for one in await memory.recall("today")]
 
-    assert len(asyncio.run(main())) == 4
+    assert len(await main()) == 4
 
 
 def test_a_wrong_token_is_denied(served: Installation) -> None:

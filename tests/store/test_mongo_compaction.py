@@ -11,7 +11,6 @@ import pytest
 
 from infinite_memory.models import MemoryId
 from infinite_memory.store.mongo.store import MongoStore
-from tests.mongo_server import run
 from tests.processes import LONG
 from tests.store.conftest import Place, make_memory, make_place
 
@@ -47,40 +46,36 @@ async def fill(store: MongoStore) -> list[MemoryId]:
     return [memory.memory_id for memory in memories]
 
 
-def test_what_large_deletions_left_free_goes_back_to_the_disk(place: Place) -> None:
-    async def work() -> None:
-        async with place.open() as store:
-            [scope] = await store.list_scopes()
-            memory_ids = await fill(store)
-            assert (await store.compact()).freed_bytes == {}  # nothing was deleted
-            await store.remove(dict.fromkeys(memory_ids[100:], scope.scope_id))
-            done = await store.compact()
-            assert done.problem is None
-            assert set(done.freed_bytes) == {f"mem_{scope.scope_id}"}
-            assert (
-                done.total_bytes > TEXT_BYTES * MEMORIES / 3
-            )  # a replica set holds back what went in the last five minutes
-            assert len(await store.fetch(dict.fromkeys(memory_ids[:100], scope.scope_id))) == 100
-            assert (await store.compact(dry_run=True)).total_bytes < done.total_bytes
+async def test_what_large_deletions_left_free_goes_back_to_the_disk(place: Place) -> None:
 
-    run(work())
+    async with place.open() as store:
+        [scope] = await store.list_scopes()
+        memory_ids = await fill(store)
+        assert (await store.compact()).freed_bytes == {}  # nothing was deleted
+        await store.remove(dict.fromkeys(memory_ids[100:], scope.scope_id))
+        done = await store.compact()
+        assert done.problem is None
+        assert set(done.freed_bytes) == {f"mem_{scope.scope_id}"}
+        assert (
+            done.total_bytes > TEXT_BYTES * MEMORIES / 3
+        )  # a replica set holds back what went in the last five minutes
+        assert len(await store.fetch(dict.fromkeys(memory_ids[:100], scope.scope_id))) == 100
+        assert (await store.compact(dry_run=True)).total_bytes < done.total_bytes
 
 
-def test_others_read_and_write_while_it_compacts(place: Place) -> None:
-    async def work() -> None:
-        async with place.open() as store:
-            [scope] = await store.list_scopes()
-            memory_ids = await fill(store)
-            assert (await store.compact()).freed_bytes == {}  # all is in the files now, and not only in the journal
-            await store.remove(dict.fromkeys(memory_ids[100:], scope.scope_id))
-            compacting = asyncio.create_task(store.compact())
-            stored = []
-            while not compacting.done() or not stored:
-                memory = make_memory(scope, "written meanwhile", memory_id=store.new_id())
-                await store.insert([memory])
-                stored.append(memory.memory_id)
-                await asyncio.sleep(0)
-            assert (await compacting).total_bytes > 0
-            assert len(await store.fetch(dict.fromkeys(stored, scope.scope_id))) == len(stored)
+async def test_others_read_and_write_while_it_compacts(place: Place) -> None:
 
-    run(work())
+    async with place.open() as store:
+        [scope] = await store.list_scopes()
+        memory_ids = await fill(store)
+        assert (await store.compact()).freed_bytes == {}  # all is in the files now, and not only in the journal
+        await store.remove(dict.fromkeys(memory_ids[100:], scope.scope_id))
+        compacting = asyncio.create_task(store.compact())
+        stored = []
+        while not compacting.done() or not stored:
+            memory = make_memory(scope, "written meanwhile", memory_id=store.new_id())
+            await store.insert([memory])
+            stored.append(memory.memory_id)
+            await asyncio.sleep(0)
+        assert (await compacting).total_bytes > 0
+        assert len(await store.fetch(dict.fromkeys(stored, scope.scope_id))) == len(stored)

@@ -11,7 +11,6 @@ import pytest
 from bson import ObjectId
 
 from infinite_memory.store.mongo import restore_steps
-from tests.mongo_server import run
 
 from .conftest import Place
 
@@ -33,19 +32,16 @@ def dead_pid() -> int:
         ({"host": socket.gethostname()}, restore_steps.ABANDONED * 2, False),
     ],
 )
-def test_only_a_machine_of_its_own_says_that_a_restore_is_dead_before_its_time(
+async def test_only_a_machine_of_its_own_says_that_a_restore_is_dead_before_its_time(
     place: Place, who: dict[str, str], silent_for: dt.timedelta, stays: bool
 ) -> None:
     restore_id = ObjectId()
     staged = f"staged_{restore_id}_facts"
 
-    async def scenario() -> None:
-        async with place.open() as store, store._connection.operation() as database:
-            at = dt.datetime.now(dt.UTC) - silent_for
-            journal = {"_id": f"restore.{restore_id}", "state": "staging", "at": at, "pid": dead_pid()}
-            await database["meta"].insert_one(journal | who)
-            await database[staged].insert_one({"x": 1})
-        async with place.open() as store, store._connection.operation() as database:
-            assert (staged in await database.list_collection_names()) is stays
-
-    run(scenario())
+    async with place.open() as store, store._connection.operation() as database:
+        at = dt.datetime.now(dt.UTC) - silent_for
+        journal = {"_id": f"restore.{restore_id}", "state": "staging", "at": at, "pid": dead_pid()}
+        await database["meta"].insert_one(journal | who)
+        await database[staged].insert_one({"x": 1})
+    async with place.open() as store, store._connection.operation() as database:
+        assert (staged in await database.list_collection_names()) is stays

@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.mongo.drivers import DRIVERS, close_client, make_client
 from infinite_memory.store.mongo.stale_transactions import APP_NAME, end_abandoned
-from tests.mongo_server import fresh_database, open_store, run
+from tests.mongo_server import fresh_database, open_store
 
 from .conftest import global_scope, make_memory
 
@@ -54,38 +54,34 @@ class Holder:
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_what_a_killed_process_was_writing_can_be_written_at_once_by_the_next(mongo_uri: str, driver: str) -> None:
+async def test_what_a_killed_process_was_writing_can_be_written_at_once_by_the_next(
+    mongo_uri: str, driver: str
+) -> None:
     database = fresh_database()
     memory_id = MemoryId(str(ObjectId()))
 
-    async def work() -> None:
-        async with open_store(mongo_uri, database, driver) as store:
-            scope = await global_scope(store)
-        holder = Holder(mongo_uri, APP_NAME, database, scope.scope_id, memory_id)
-        holder.kill()
-        async with open_store(mongo_uri, database, driver) as store:
-            await store.insert([make_memory(scope, memory_id=memory_id)])
-            assert await store.locate([memory_id]) == {memory_id: scope.scope_id}
-
-    run(work())
+    async with open_store(mongo_uri, database, driver) as store:
+        scope = await global_scope(store)
+    holder = Holder(mongo_uri, APP_NAME, database, scope.scope_id, memory_id)
+    holder.kill()
+    async with open_store(mongo_uri, database, driver) as store:
+        await store.insert([make_memory(scope, memory_id=memory_id)])
+        assert await store.locate([memory_id]) == {memory_id: scope.scope_id}
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_transactions_of_the_living_and_of_other_programs_are_left_alone(mongo_uri: str, driver: str) -> None:
+async def test_transactions_of_the_living_and_of_other_programs_are_left_alone(mongo_uri: str, driver: str) -> None:
     database, scope = fresh_database(), ScopeId(str(ObjectId()))
     ours = Holder(mongo_uri, APP_NAME, database, scope, MemoryId(str(ObjectId())))
     foreign = Holder(mongo_uri, "another", database, scope, MemoryId(str(ObjectId())))
     foreign.kill()
 
-    async def work() -> None:
-        client = make_client(driver, mongo_uri, {})
-        assert await end_abandoned(client) == 0
-        ours.kill()
-        assert await end_abandoned(client) == 1
-        assert await end_abandoned(client) == 0
-        await close_client(client)
-
-    run(work())
+    client = make_client(driver, mongo_uri, {})
+    assert await end_abandoned(client) == 0
+    ours.kill()
+    assert await end_abandoned(client) == 1
+    assert await end_abandoned(client) == 0
+    await close_client(client)
     with MongoClient(mongo_uri) as client:
         seen = list(client.admin.aggregate([{"$currentOp": {"idleSessions": True}}]))
         left = [one["lsid"]["id"] for one in seen if one["type"] == "idleSession" and one["appName"] == "another"]
@@ -93,13 +89,10 @@ def test_transactions_of_the_living_and_of_other_programs_are_left_alone(mongo_u
         client.admin.command("killSessions", [{"id": one} for one in left])
 
 
-def test_a_living_transaction_can_still_be_ended_by_its_own_program(mongo_uri: str) -> None:
+async def test_a_living_transaction_can_still_be_ended_by_its_own_program(mongo_uri: str) -> None:
     database, scope = fresh_database(), ScopeId(str(ObjectId()))
     holder = Holder(mongo_uri, APP_NAME, database, scope, MemoryId(str(ObjectId())))
 
-    async def work() -> None:
-        async with open_store(mongo_uri, database):
-            pass
-
-    run(work())
+    async with open_store(mongo_uri, database):
+        pass
     assert holder.let_go() == "let go\n"

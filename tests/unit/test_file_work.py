@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from infinite_memory.file_work import PLACES, file_work, in_file_thread, set_owner
-from tests.mongo_server import run
 
 PACKAGE = Path(__file__).resolve().parents[2] / "infinite_memory"
 
@@ -40,77 +39,66 @@ async def until_running(files: Files, count: int) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_one_clients_work_on_files_leaves_threads_to_others_and_to_everything_else() -> None:
-    async def session() -> None:
-        files = Files()
-        try:
-            greedy = [asyncio.create_task(as_owner("a", lambda: in_file_thread(files.read))) for _ in range(100)]
-            await until_running(files, PLACES)
-            name = await asyncio.create_task(
-                as_owner("b", lambda: in_file_thread(lambda: threading.current_thread().name))
-            )
-            assert name.startswith("files")
-            assert await asyncio.to_thread(lambda: 1) == 1
-            assert files.running == PLACES
-        finally:
-            files.go.set()
-        assert all(name.startswith("files") for name in await asyncio.gather(*greedy))
-        assert files.running == 100
+async def test_one_clients_work_on_files_leaves_threads_to_others_and_to_everything_else() -> None:
 
-    run(session())
+    files = Files()
+    try:
+        greedy = [asyncio.create_task(as_owner("a", lambda: in_file_thread(files.read))) for _ in range(100)]
+        await until_running(files, PLACES)
+        name = await asyncio.create_task(as_owner("b", lambda: in_file_thread(lambda: threading.current_thread().name)))
+        assert name.startswith("files")
+        assert await asyncio.to_thread(lambda: 1) == 1
+        assert files.running == PLACES
+    finally:
+        files.go.set()
+    assert all(name.startswith("files") for name in await asyncio.gather(*greedy))
+    assert files.running == 100
 
 
-def test_a_work_that_was_cancelled_keeps_its_place_until_its_thread_has_ended() -> None:
-    async def session() -> None:
-        files = Files()
-        try:
-            for _ in range(5 * PLACES):
-                task = asyncio.create_task(as_owner("a", lambda: in_file_thread(files.read)))
-                await asyncio.sleep(0.01)
-                task.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await task
-            assert files.running <= PLACES
-        finally:
-            files.go.set()
-        assert (await as_owner("a", lambda: in_file_thread(lambda: "free"))) == "free"
+async def test_a_work_that_was_cancelled_keeps_its_place_until_its_thread_has_ended() -> None:
 
-    run(session())
+    files = Files()
+    try:
+        for _ in range(5 * PLACES):
+            task = asyncio.create_task(as_owner("a", lambda: in_file_thread(files.read)))
+            await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert files.running <= PLACES
+    finally:
+        files.go.set()
+    assert (await as_owner("a", lambda: in_file_thread(lambda: "free"))) == "free"
 
 
-def test_the_steps_of_a_work_and_a_work_within_it_need_one_place() -> None:
+async def test_the_steps_of_a_work_and_a_work_within_it_need_one_place() -> None:
     async def work() -> str:
         async with file_work():
             async with file_work():
                 await in_file_thread(lambda: None)
             return await in_file_thread(lambda: "done")
 
-    async def session() -> None:
-        assert await asyncio.gather(*(as_owner("a", work) for _ in range(10 * PLACES))) == ["done"] * 10 * PLACES
-
-    run(session())
+    assert await asyncio.gather(*(as_owner("a", work) for _ in range(10 * PLACES))) == ["done"] * 10 * PLACES
 
 
-def test_a_task_that_outlives_a_work_holds_no_place_of_it() -> None:
-    async def session() -> None:
-        files, is_left = Files(), asyncio.Event()
+async def test_a_task_that_outlives_a_work_holds_no_place_of_it() -> None:
 
-        async def later() -> str:
-            await is_left.wait()
-            return await in_file_thread(files.read)
+    files, is_left = Files(), asyncio.Event()
 
-        async with file_work():
-            tasks = [asyncio.create_task(later()) for _ in range(3 * PLACES)]
-        is_left.set()
-        try:
-            await until_running(files, PLACES)
-            await asyncio.sleep(0.02)
-            assert files.running == PLACES
-        finally:
-            files.go.set()
-        await asyncio.gather(*tasks)
+    async def later() -> str:
+        await is_left.wait()
+        return await in_file_thread(files.read)
 
-    run(session())
+    async with file_work():
+        tasks = [asyncio.create_task(later()) for _ in range(3 * PLACES)]
+    is_left.set()
+    try:
+        await until_running(files, PLACES)
+        await asyncio.sleep(0.02)
+        assert files.running == PLACES
+    finally:
+        files.go.set()
+    await asyncio.gather(*tasks)
 
 
 @pytest.mark.parametrize("part", ["backup", "transfer"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -95,12 +94,12 @@ def test_a_secret_of_backups_that_is_no_file_is_refused_with_the_reason(tmp_path
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_the_key_of_a_model_that_is_no_file_is_refused_with_the_reason(tmp_path: Path, odd: str) -> None:
+async def test_the_key_of_a_model_that_is_no_file_is_refused_with_the_reason(tmp_path: Path, odd: str) -> None:
     file = tmp_path / "key"
     ODD[odd](file)
     model = of_openai("tiny", "http://127.0.0.1:1/v1", file, 1.0)
     with patience(), pytest.raises(ConfigError, match=r"model\.key_file"):
-        asyncio.run(model.complete("", [ChatMessage(Role.USER, "hello")], max_tokens=5))
+        await model.complete("", [ChatMessage(Role.USER, "hello")], max_tokens=5)
 
 
 @pytest.mark.parametrize("odd", ODD)

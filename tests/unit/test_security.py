@@ -18,7 +18,7 @@ NAMED = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", DOCUMENT)))
 def functions(file: str) -> frozenset[str]:
     """Return the names of the functions of a file of tests."""
     tree = ast.parse((ROOT / "tests" / file).read_text("utf-8"))
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @pytest.mark.parametrize(("file", "name"), NAMED)

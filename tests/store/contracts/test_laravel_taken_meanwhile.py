@@ -10,7 +10,6 @@ import pytest
 from infinite_memory.contracts.laravel import write
 from infinite_memory.contracts.mcp import RpcError
 from infinite_memory.models import MemoryRecord
-from tests.mongo_server import run
 from tests.store.contracts.conftest import Json, McpClient, server_of, session_of, value_of
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -38,29 +37,26 @@ WRITES: list[tuple[str, Json, str]] = [
 
 
 @pytest.mark.parametrize(("tool", "given", "look"), WRITES)
-def test_a_write_ends_at_what_has_become_somebody_elses(
+async def test_a_write_ends_at_what_has_become_somebody_elses(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch, tool: str, given: Json, look: str
 ) -> None:
     seen, uuid, taken = getattr(write, look), str(uuid4()), False
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            await use(memory, "alice", "memory-write", id=uuid, current_content="the old", **GIVEN)
+    async with open_memory() as memory:
+        await use(memory, "alice", "memory-write", id=uuid, current_content="the old", **GIVEN)
 
-            async def look_and_lose(*args: Any, **named: Any) -> MemoryRecord | None:
-                nonlocal taken
-                found: MemoryRecord | None = await seen(*args, **named)
-                if not taken:
-                    taken = True
-                    await take(memory, uuid)
-                return found
+        async def look_and_lose(*args: Any, **named: Any) -> MemoryRecord | None:
+            nonlocal taken
+            found: MemoryRecord | None = await seen(*args, **named)
+            if not taken:
+                taken = True
+                await take(memory, uuid)
+            return found
 
-            monkeypatch.setattr(write, look, look_and_lose)
-            items = [{**one, "id": uuid} for one in given.get("items", [])]
-            arguments = {"items": items} if items else {**given, "id": uuid}
-            with pytest.raises(RpcError, match=f"Memory {uuid} not found"):
-                await use(memory, "bob", tool, **arguments)
-            kept = await memory.ok("list_memories", filter={"scope": "ALL"})
-            assert [one["text"] for one in kept["results"]] == [HERS]
-
-    run(work())
+        monkeypatch.setattr(write, look, look_and_lose)
+        items = [{**one, "id": uuid} for one in given.get("items", [])]
+        arguments = {"items": items} if items else {**given, "id": uuid}
+        with pytest.raises(RpcError, match=f"Memory {uuid} not found"):
+            await use(memory, "bob", tool, **arguments)
+        kept = await memory.ok("list_memories", filter={"scope": "ALL"})
+        assert [one["text"] for one in kept["results"]] == [HERS]

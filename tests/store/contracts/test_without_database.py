@@ -11,7 +11,6 @@ import pytest
 from infinite_memory.contracts.mcp import RpcError
 from infinite_memory.errors import InfiniteMemoryError, StoreUnavailableError
 from infinite_memory.store.mongo.client import Connection
-from tests.mongo_server import run
 from tests.store.contracts.conftest import McpClient, server_of, value_of
 from tests.store.lifecycle.conftest import Open
 
@@ -42,7 +41,7 @@ def unplugged() -> Iterator[None]:
         yield
 
 
-def test_the_native_contract_finds_nothing_only_in_a_database_that_answers(open_memory: Open) -> None:
+async def test_the_native_contract_finds_nothing_only_in_a_database_that_answers(open_memory: Open) -> None:
     requests: list[tuple[str, dict[str, Any]]] = [
         ("retrieve_memory", {"query": "tea", "filter": {"tags": ["none"]}}),
         ("search_by_tag", {"tag": "none", "scope": "Global"}),
@@ -59,18 +58,15 @@ def test_the_native_contract_finds_nothing_only_in_a_database_that_answers(open_
         ),
     ]
 
-    async def look() -> None:
-        async with open_memory() as memory:
-            for action, fields in requests:  # what is read once is known from then on
+    async with open_memory() as memory:
+        for action, fields in requests:  # what is read once is known from then on
+            reply = await memory.ask(action, **fields)
+            assert (action == "get_memory") == (reply["status"] == "ERROR")
+            assert reply.get("deleted_count", 0) == 0
+        with unplugged():
+            for action, fields in requests:
                 reply = await memory.ask(action, **fields)
-                assert (action == "get_memory") == (reply["status"] == "ERROR")
-                assert reply.get("deleted_count", 0) == 0
-            with unplugged():
-                for action, fields in requests:
-                    reply = await memory.ask(action, **fields)
-                    assert (reply.get("error_code"), action, fields) == ("CONNECTION_ERROR", action, fields)
-
-    run(look())
+                assert (reply.get("error_code"), action, fields) == ("CONNECTION_ERROR", action, fields)
 
 
 @pytest.mark.parametrize(
@@ -88,21 +84,19 @@ def test_the_native_contract_finds_nothing_only_in_a_database_that_answers(open_
         ("agentmem", "agentmem_get_system_prompt", {"user_id": "ada"}),
     ],
 )
-def test_other_contracts_find_nothing_only_in_a_database_that_answers(
+async def test_other_contracts_find_nothing_only_in_a_database_that_answers(
     open_memory: Open, contract: str, tool: str, arguments: dict[str, Any]
 ) -> None:
-    async def look() -> None:
-        async with open_memory() as memory:
-            scope = {"laravel": "Laravel", "agentmem": "AgentMem"}.get(contract)
-            if scope is not None:
-                await memory.ok("create_memory_scope", scope_name=scope)
-            server = server_of(memory, contract)
-            await server.call_tool(tool, arguments, McpClient())
-            with unplugged():
-                try:
-                    said = str(value_of(await server.call_tool(tool, arguments, McpClient())))
-                except (RpcError, InfiniteMemoryError) as exc:
-                    said = str(exc)
-            assert REASON in said
 
-    run(look())
+    async with open_memory() as memory:
+        scope = {"laravel": "Laravel", "agentmem": "AgentMem"}.get(contract)
+        if scope is not None:
+            await memory.ok("create_memory_scope", scope_name=scope)
+        server = server_of(memory, contract)
+        await server.call_tool(tool, arguments, McpClient())
+        with unplugged():
+            try:
+                said = str(value_of(await server.call_tool(tool, arguments, McpClient())))
+            except (RpcError, InfiniteMemoryError) as exc:
+                said = str(exc)
+        assert REASON in said

@@ -14,7 +14,6 @@ from infinite_memory.engine.visibility import Visibility
 from infinite_memory.errors import ForbiddenError, MemoryNotFoundError, ScopeNotFoundError
 from infinite_memory.store.api_tokens import TokenRecord
 from infinite_memory.store.owners import Agent
-from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
 
 DENIED = (ForbiddenError, MemoryNotFoundError, ScopeNotFoundError)
@@ -153,7 +152,7 @@ async def get_leaks(memory: Memory, engine: Engine) -> Sequence[str]:
     return leaks
 
 
-def test_who_sees_nothing_gets_nothing_from_any_method(open_memory: Open) -> None:
+async def test_who_sees_nothing_gets_nothing_from_any_method(open_memory: Open) -> None:
     async def work() -> None:
         async with open_memory() as memory:
             tea = NewMemory("I like tea", "Global", tags=("person:Ada",), owners={"user_id": "ada"})
@@ -174,4 +173,4 @@ def test_who_sees_nothing_gets_nothing_from_any_method(open_memory: Open) -> Non
                 return
             raise AssertionError("a restricted engine was widened")
 
-    run(work())
+    await work()

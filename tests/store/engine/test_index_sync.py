@@ -17,7 +17,7 @@ from infinite_memory.index.vector.files import FaissIndexFiles
 from infinite_memory.models import IndexBatch, MemoryId
 from infinite_memory.store.base import Version
 from infinite_memory.tasks import cancel_and_wait
-from tests.mongo_server import fresh_database, run
+from tests.mongo_server import fresh_database
 from tests.store.conftest import make_memory
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -50,64 +50,56 @@ async def until_known(memory: Memory, count: int) -> None:
         await asyncio.sleep(0.02)
 
 
-def test_what_another_process_writes_without_pause_is_seen_while_it_writes(open_memory: Open) -> None:
-    async def work() -> None:
-        shared = {"mongodb.database": fresh_database()}
-        async with open_memory("one", shared) as one, open_memory("two", shared) as two:
-            await total(two)
-            async with writing(one, 0.05) as written:
-                await until_known(two, 10)
-                assert written
+async def test_what_another_process_writes_without_pause_is_seen_while_it_writes(open_memory: Open) -> None:
 
-    run(work())
+    shared = {"mongodb.database": fresh_database()}
+    async with open_memory("one", shared) as one, open_memory("two", shared) as two:
+        await total(two)
+        async with writing(one, 0.05) as written:
+            await until_known(two, 10)
+            assert written
 
 
-def test_an_index_opens_although_another_process_never_stops_writing(open_memory: Open) -> None:
-    async def work() -> None:
-        shared = {"mongodb.database": fresh_database()}
-        async with open_memory("one", shared) as one, writing(one, 0.05) as written, open_memory("two", shared) as two:
-            await until_known(two, len(written) + 5)
+async def test_an_index_opens_although_another_process_never_stops_writing(open_memory: Open) -> None:
 
-    run(work())
+    shared = {"mongodb.database": fresh_database()}
+    async with open_memory("one", shared) as one, writing(one, 0.05) as written, open_memory("two", shared) as two:
+        await until_known(two, len(written) + 5)
 
 
-def test_what_was_written_while_an_index_went_is_known_when_it_comes_back(open_memory: Open) -> None:
-    async def work() -> None:
-        shared = {"mongodb.database": fresh_database()}
-        async with open_memory("one", shared) as one, writing(one, 0.0) as written:
-            async with open_memory("two", shared) as two:
-                await two.store("The lamp of the lighthouse is new.")
-                await until_known(two, 20)
-            before = len(written)
-            async with open_memory("two", shared) as two:
-                await until_known(two, before + 1)
-                assert (await two.services.index.check()).surplus == 0
+async def test_what_was_written_while_an_index_went_is_known_when_it_comes_back(open_memory: Open) -> None:
 
-    run(work())
+    shared = {"mongodb.database": fresh_database()}
+    async with open_memory("one", shared) as one, writing(one, 0.0) as written:
+        async with open_memory("two", shared) as two:
+            await two.store("The lamp of the lighthouse is new.")
+            await until_known(two, 20)
+        before = len(written)
+        async with open_memory("two", shared) as two:
+            await until_known(two, before + 1)
+            assert (await two.services.index.check()).surplus == 0
 
 
-def test_a_rebuild_beside_writers_loses_nothing(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            async with writing(memory, 0.0), writing(memory, 0.0), writing(memory, 0.003) as written:
-                await until_known(memory, 30)
-                for _ in range(5):
-                    await memory.engine.maintenance.reindex()
-                gone = written[:10]
-                await asyncio.gather(
-                    memory.engine.maintenance.reindex(),
-                    *(memory.ok("delete_memory", target={"memory_id": one}, forget_mode="hard") for one in gone),
-                )
-            counts = await memory.services.store.count_live()
-            await until_known(memory, sum(counts.values()))
-            checked = await memory.services.index.check()
-            assert checked.faults == 0, checked
-            assert memory.services.index.state == "ready"
+async def test_a_rebuild_beside_writers_loses_nothing(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        async with writing(memory, 0.0), writing(memory, 0.0), writing(memory, 0.003) as written:
+            await until_known(memory, 30)
+            for _ in range(5):
+                await memory.engine.maintenance.reindex()
+            gone = written[:10]
+            await asyncio.gather(
+                memory.engine.maintenance.reindex(),
+                *(memory.ok("delete_memory", target={"memory_id": one}, forget_mode="hard") for one in gone),
+            )
+        counts = await memory.services.store.count_live()
+        await until_known(memory, sum(counts.values()))
+        checked = await memory.services.index.check()
+        assert checked.faults == 0, checked
+        assert memory.services.index.state == "ready"
 
 
-def test_what_another_process_brought_back_is_in_a_rebuilt_index(open_memory: Open) -> None:
+async def test_what_another_process_brought_back_is_in_a_rebuilt_index(open_memory: Open) -> None:
     async def work() -> None:
         shared = {"mongodb.database": fresh_database()}
         async with open_memory("one", shared) as one, open_memory("two", shared) as two:
@@ -118,10 +110,10 @@ def test_what_another_process_brought_back_is_in_a_rebuilt_index(open_memory: Op
             assert await one.engine.maintenance.reindex() == 1
             assert await total(one) == 1
 
-    run(work(), 20)
+    await asyncio.wait_for(work(), 20)
 
 
-def test_what_another_process_brought_back_is_known_also_when_something_else_is_removed_while_it_is_read(
+async def test_what_another_process_brought_back_is_known_also_when_something_else_is_removed_while_it_is_read(
     monkeypatch: pytest.MonkeyPatch, open_memory: Open
 ) -> None:
     async def work() -> None:
@@ -145,51 +137,48 @@ def test_what_another_process_brought_back_is_known_also_when_something_else_is_
             while sidecar.get_revisions([MemoryId(kept)]).get(MemoryId(kept), 0) < 3:
                 await asyncio.sleep(0.02)
 
-    run(work(), 10)
+    await asyncio.wait_for(work(), 10)
 
 
-def test_what_is_stored_while_it_is_looked_for_stays_known(monkeypatch: pytest.MonkeyPatch, open_memory: Open) -> None:
+async def test_what_is_stored_while_it_is_looked_for_stays_known(
+    monkeypatch: pytest.MonkeyPatch, open_memory: Open
+) -> None:
     """The feed tells of a memory before its own write is acknowledged: an index that read too early does not take it out again."""
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            stored = MemoryId(await memory.store("The tide is low at nine."))
-            store, writer, sidecar = (
-                memory.services.store,
-                memory.services.index._writer,
-                await memory.services.index.sidecar(),
-            )
-            located = dict(sidecar.locate([stored]))
-            [record] = (await store.fetch(located, vectors=True)).values()
-            await store.remove(located)
-            while sidecar.locate([stored]):
-                await asyncio.sleep(0.02)
-            fetch = store.fetch
+    async with open_memory() as memory:
+        stored = MemoryId(await memory.store("The tide is low at nine."))
+        store, writer, sidecar = (
+            memory.services.store,
+            memory.services.index._writer,
+            await memory.services.index.sidecar(),
+        )
+        located = dict(sidecar.locate([stored]))
+        [record] = (await store.fetch(located, vectors=True)).values()
+        await store.remove(located)
+        while sidecar.locate([stored]):
+            await asyncio.sleep(0.02)
+        fetch = store.fetch
 
-            async def early_fetch(*arguments: Any, latest: bool = False, **options: Any) -> Any:
-                found = await fetch(*arguments, latest=latest, **options)
-                if latest:
-                    await store.insert([record])
-                    await writer.on_written([record])
-                return found
+        async def early_fetch(*arguments: Any, latest: bool = False, **options: Any) -> Any:
+            found = await fetch(*arguments, latest=latest, **options)
+            if latest:
+                await store.insert([record])
+                await writer.on_written([record])
+            return found
 
-            monkeypatch.setattr(store, "fetch", early_fetch)
-            await writer.reload(sidecar, located)
-            assert sidecar.locate([stored]) == located
-
-    run(work())
+        monkeypatch.setattr(store, "fetch", early_fetch)
+        await writer.reload(sidecar, located)
+        assert sidecar.locate([stored]) == located
 
 
-def test_rebuilds_side_by_side_wait_for_each_other(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            await memory.store("One.")
-            assert await asyncio.gather(*(memory.engine.maintenance.reindex() for _ in range(3))) == [1, 1, 1]
+async def test_rebuilds_side_by_side_wait_for_each_other(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        await memory.store("One.")
+        assert await asyncio.gather(*(memory.engine.maintenance.reindex() for _ in range(3))) == [1, 1, 1]
 
 
-def test_what_a_restore_brought_is_kept_by_a_rebuild_that_began_before(
+async def test_what_a_restore_brought_is_kept_by_a_rebuild_that_began_before(
     monkeypatch: pytest.MonkeyPatch, open_memory: Open
 ) -> None:
     async def work() -> None:
@@ -223,10 +212,10 @@ def test_what_a_restore_brought_is_kept_by_a_rebuild_that_began_before(
             await rebuilding
             await until_known(memory, 3)
 
-    run(work(), 10)
+    await asyncio.wait_for(work(), 10)
 
 
-def test_a_save_that_waited_for_another_saves_the_index_in_use(
+async def test_a_save_that_waited_for_another_saves_the_index_in_use(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, open_memory: Open
 ) -> None:
     saved: list[VectorIndex] = []
@@ -254,61 +243,55 @@ def test_a_save_that_waited_for_another_saves_the_index_in_use(
             await asyncio.gather(first, second, rebuilding)
             assert [one is after for one in saved] == [False, True, True]
 
-    run(work(), 20)
+    await asyncio.wait_for(work(), 20)
 
 
-def test_pending_memories_are_embedded_also_after_a_rebuild(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            await memory.engine.maintenance.reindex()
-            kept = await memory.engine.memories.store(NewMemory("The spare key hangs in the shed.", "Global"))
-            store = memory.services.store
-            bare = (await store.fetch({kept.memory.memory_id: kept.memory.scope_id}))[kept.memory.memory_id]
-            await store.replace(bare, keep_revision=False)  # without its vectors
-            found: dict[str, object] = {}
-            while not found.get("results"):
-                await asyncio.sleep(0.01)  # a recall that finds nothing waits for nothing
-                found = await memory.ok("retrieve_memory", query="where is the key?", mode="semantic")
-            assert await memory.services.index.count_pending() == 0
+async def test_pending_memories_are_embedded_also_after_a_rebuild(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        await memory.engine.maintenance.reindex()
+        kept = await memory.engine.memories.store(NewMemory("The spare key hangs in the shed.", "Global"))
+        store = memory.services.store
+        bare = (await store.fetch({kept.memory.memory_id: kept.memory.scope_id}))[kept.memory.memory_id]
+        await store.replace(bare, keep_revision=False)  # without its vectors
+        found: dict[str, object] = {}
+        while not found.get("results"):
+            await asyncio.sleep(0.01)  # a recall that finds nothing waits for nothing
+            found = await memory.ok("retrieve_memory", query="where is the key?", mode="semantic")
+        assert await memory.services.index.count_pending() == 0
 
 
-def test_two_models_over_one_database_do_not_take_each_others_vectors(open_memory: Open) -> None:
-    async def work() -> None:
-        shared = {"mongodb.database": fresh_database()}
-        async with open_memory("first", shared) as first:
-            await first.store("The ferry leaves at six.")
-            async with open_memory("second", shared | {"embedding.model": "no-such-model"}) as second:
-                await second.store("The bridge is closed on Sundays.")
-            while await first.services.index.count_pending() or await total(first) < 2:
-                await asyncio.sleep(0.02)
-            await first.services.store.set_meta("embedding", {"space": "another/64/fp32"})
-            kept = await first.engine.memories.store(NewMemory("The pier was painted.", "Global"))
-            store = first.services.store
-            bare = (await store.fetch({kept.memory.memory_id: kept.memory.scope_id}))[kept.memory.memory_id]
-            await store.replace(bare, keep_revision=False)
-            while first.services.index.pending_problem is None:
-                await asyncio.sleep(0.02)
-            assert "another/64/fp32" in first.services.index.pending_problem
-            after = await store.fetch({kept.memory.memory_id: kept.memory.scope_id}, vectors=True)
-            assert after[kept.memory.memory_id].embedding is None
-            found = await first.ok("retrieve_memory", query="painted pier", mode="text")
-            assert found["results"][0]["text"] == "The pier was painted."
+async def test_two_models_over_one_database_do_not_take_each_others_vectors(open_memory: Open) -> None:
 
-    run(work())
+    shared = {"mongodb.database": fresh_database()}
+    async with open_memory("first", shared) as first:
+        await first.store("The ferry leaves at six.")
+        async with open_memory("second", shared | {"embedding.model": "no-such-model"}) as second:
+            await second.store("The bridge is closed on Sundays.")
+        while await first.services.index.count_pending() or await total(first) < 2:
+            await asyncio.sleep(0.02)
+        await first.services.store.set_meta("embedding", {"space": "another/64/fp32"})
+        kept = await first.engine.memories.store(NewMemory("The pier was painted.", "Global"))
+        store = first.services.store
+        bare = (await store.fetch({kept.memory.memory_id: kept.memory.scope_id}))[kept.memory.memory_id]
+        await store.replace(bare, keep_revision=False)
+        while first.services.index.pending_problem is None:
+            await asyncio.sleep(0.02)
+        assert "another/64/fp32" in first.services.index.pending_problem
+        after = await store.fetch({kept.memory.memory_id: kept.memory.scope_id}, vectors=True)
+        assert after[kept.memory.memory_id].embedding is None
+        found = await first.ok("retrieve_memory", query="painted pier", mode="text")
+        assert found["results"][0]["text"] == "The pier was painted."
 
 
-def test_a_cancellation_that_was_swallowed_is_repeated() -> None:
-    async def work() -> None:
-        async def stubborn() -> None:
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(60)
+async def test_a_cancellation_that_was_swallowed_is_repeated() -> None:
+
+    async def stubborn() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(60)
+        await asyncio.sleep(60)
 
-        task = asyncio.create_task(stubborn())
-        await asyncio.sleep(0)
-        await cancel_and_wait([task])
-        assert task.cancelled()
-
-    run(work())
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await cancel_and_wait([task])
+    assert task.cancelled()

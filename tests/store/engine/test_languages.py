@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Open
 
 FOREIGN = {
@@ -17,15 +16,15 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("language", FOREIGN)
-def test_without_a_second_model_memories_in_other_languages_bring_a_hint(open_memory: Open, language: str) -> None:
-    async def work() -> None:
-        async with open_memory(flags={"embedding.second_model": "off"}) as memory:
-            english = [f"The team met in room {n} and agreed on a plan for spring" for n in range(30)]
-            foreign = [f"{FOREIGN[language]} {n}" for n in range(10)]
-            await memory.ok("store_memories", memories=[{"content": text} for text in english])
-            assert "hint" not in (await memory.ok("get_memory_stats"))["stats"]["model"]
-            await memory.ok("store_memories", memories=[{"content": text} for text in foreign])
-            hint = (await memory.ok("get_memory_stats"))["stats"]["model"]["hint"]
-            assert hint.startswith("10 of the 40 newest memories")
+async def test_without_a_second_model_memories_in_other_languages_bring_a_hint(
+    open_memory: Open, language: str
+) -> None:
 
-    run(work())
+    async with open_memory(flags={"embedding.second_model": "off"}) as memory:
+        english = [f"The team met in room {n} and agreed on a plan for spring" for n in range(30)]
+        foreign = [f"{FOREIGN[language]} {n}" for n in range(10)]
+        await memory.ok("store_memories", memories=[{"content": text} for text in english])
+        assert "hint" not in (await memory.ok("get_memory_stats"))["stats"]["model"]
+        await memory.ok("store_memories", memories=[{"content": text} for text in foreign])
+        hint = (await memory.ok("get_memory_stats"))["stats"]["model"]["hint"]
+        assert hint.startswith("10 of the 40 newest memories")

@@ -7,7 +7,6 @@ import datetime as dt
 import numpy as np
 
 from infinite_memory.models import Embedding, MemoryId, MemoryRecord, Window, content_hash
-from tests.mongo_server import run
 from tests.processes import LONG
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -43,16 +42,13 @@ async def store_many(memory: Memory) -> None:
     await memory.services.index.on_written(made)
 
 
-def test_a_question_to_many_long_memories_holds_up_nobody(open_memory: Open) -> None:
+async def test_a_question_to_many_long_memories_holds_up_nobody(open_memory: Open) -> None:
     """Which window of each answers, and which words of the question it has, is looked for in a thread."""
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            await memory.store("warm")  # the model is there
-            await store_many(memory)
-            for query in (text_of(COUNT), UNREAD):
-                found = await memory.ok("retrieve_memory", query=query, top_k=COUNT)
-                assert len(found["results"]) == COUNT, query[:40]
-                assert "excerpt" in found["results"][0]
-
-    run(work())
+    async with open_memory() as memory:
+        await memory.store("warm")  # the model is there
+        await store_many(memory)
+        for query in (text_of(COUNT), UNREAD):
+            found = await memory.ok("retrieve_memory", query=query, top_k=COUNT)
+            assert len(found["results"]) == COUNT, query[:40]
+            assert "excerpt" in found["results"][0]

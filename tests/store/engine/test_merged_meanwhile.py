@@ -9,7 +9,7 @@ import pytest
 
 from infinite_memory.store.mongo import restore_steps
 from infinite_memory.store.mongo.store import MongoStore
-from tests.mongo_server import open_store, run
+from tests.mongo_server import open_store
 from tests.store.lifecycle.conftest import Json, Memory, Open
 
 MOMENTS = (3, 4, 6)
@@ -38,29 +38,27 @@ async def merge_meanwhile(
     return list(await asyncio.gather(*sent))
 
 
-def test_what_is_stored_and_edited_while_its_scope_is_merged_is_there_once_and_acknowledged(
+async def test_what_is_stored_and_edited_while_its_scope_is_merged_is_there_once_and_acknowledged(
     open_memory: Open, mongo_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work() -> None:
-        async with (
-            open_memory() as memory,
-            open_store(mongo_uri, memory.app.config.mongodb.database, "pymongo") as other,
-        ):
-            await memory.ok("create_memory_scope", scope_name="Target")
-            for number in MOMENTS:
-                edited = await memory.store("before", "Source")
-                requests: list[Json] = [
-                    {"action": "store_memory", "content": f"new {number}", "metadata": {"scope": "Source"}},
-                    {"action": "store_memories", "memories": [{"content": f"one of {number}", "scope": "Source"}]},
-                    {"action": "update_memory", "memory_id": edited, "content": f"edited {number}"},
-                ]
-                replies = await merge_meanwhile(memory, other, number, requests, monkeypatch)
-                assert [reply["status"] for reply in replies] == ["OK"] * 3, (number, replies)
-                [found] = (await other.fetch(await other.locate([edited]))).values()  # type: ignore[list-item]
-                assert found.text == f"edited {number}"
-            texts = [one.text async for one in other.stream()]
-            assert sorted(one for one in texts if one.startswith(("new", "one"))) == sorted(
-                [f"new {number}" for number in MOMENTS] + [f"one of {number}" for number in MOMENTS]
-            )
 
-    run(work())
+    async with (
+        open_memory() as memory,
+        open_store(mongo_uri, memory.app.config.mongodb.database, "pymongo") as other,
+    ):
+        await memory.ok("create_memory_scope", scope_name="Target")
+        for number in MOMENTS:
+            edited = await memory.store("before", "Source")
+            requests: list[Json] = [
+                {"action": "store_memory", "content": f"new {number}", "metadata": {"scope": "Source"}},
+                {"action": "store_memories", "memories": [{"content": f"one of {number}", "scope": "Source"}]},
+                {"action": "update_memory", "memory_id": edited, "content": f"edited {number}"},
+            ]
+            replies = await merge_meanwhile(memory, other, number, requests, monkeypatch)
+            assert [reply["status"] for reply in replies] == ["OK"] * 3, (number, replies)
+            [found] = (await other.fetch(await other.locate([edited]))).values()  # type: ignore[list-item]
+            assert found.text == f"edited {number}"
+        texts = [one.text async for one in other.stream()]
+        assert sorted(one for one in texts if one.startswith(("new", "one"))) == sorted(
+            [f"new {number}" for number in MOMENTS] + [f"one of {number}" for number in MOMENTS]
+        )

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.mongo_server import run
 from tests.processes import LONG
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -36,24 +35,21 @@ async def fill(memory: Memory, texts: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", [11, 23] if LONG else [11])
-def test_identifiers_are_found_by_their_letters_and_with_one_slip(open_memory: Open, seed: int) -> None:
+async def test_identifiers_are_found_by_their_letters_and_with_one_slip(open_memory: Open, seed: int) -> None:
     cases = json.loads((DATA / f"identifiers-{seed}.json").read_text("utf-8"))[:: 1 if LONG else 2]
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            known = await fill(memory, [case["text"] for case in cases])
-            missed: Counter[str] = Counter()
-            for case, wanted in zip(cases, known, strict=True):
-                for kind in ("query", "slip"):
-                    found = await memory.ok("retrieve_memory", query=case[kind], top_k=1)
-                    missed[kind] += found["results"][0]["memory_id"] != wanted
-            assert missed["query"] <= 0.02 * len(cases)
-            assert missed["slip"] <= 0.10 * len(cases)
-
-    run(work())
+    async with open_memory() as memory:
+        known = await fill(memory, [case["text"] for case in cases])
+        missed: Counter[str] = Counter()
+        for case, wanted in zip(cases, known, strict=True):
+            for kind in ("query", "slip"):
+                found = await memory.ok("retrieve_memory", query=case[kind], top_k=1)
+                missed[kind] += found["results"][0]["memory_id"] != wanted
+        assert missed["query"] <= 0.02 * len(cases)
+        assert missed["slip"] <= 0.10 * len(cases)
 
 
-def test_questions_about_something_else_get_low_confidence_and_real_ones_do_not(open_memory: Open) -> None:
+async def test_questions_about_something_else_get_low_confidence_and_real_ones_do_not(open_memory: Open) -> None:
     unrelated = [case["query"] for case in json.loads((DATA / "unrelated-5.json").read_text("utf-8"))]
     asked = {
         "who pulled my tooth?": 0,
@@ -64,14 +60,11 @@ def test_questions_about_something_else_get_low_confidence_and_real_ones_do_not(
         "on which day of the week do we release?": 8,
     }
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            known = await fill(memory, list(DAILY))
-            best = [(await memory.ok("retrieve_memory", query=one, top_k=1))["results"] for one in unrelated]
-            assert sum(not hits or hits[0]["confidence"] < 0.5 for hits in best) >= 0.95 * len(unrelated)
-            for query, number in asked.items():
-                [hit] = (await memory.ok("retrieve_memory", query=query, top_k=1))["results"]
-                assert hit["memory_id"] == known[number], query
-                assert hit["confidence"] > 0.5, query
-
-    run(work())
+    async with open_memory() as memory:
+        known = await fill(memory, list(DAILY))
+        best = [(await memory.ok("retrieve_memory", query=one, top_k=1))["results"] for one in unrelated]
+        assert sum(not hits or hits[0]["confidence"] < 0.5 for hits in best) >= 0.95 * len(unrelated)
+        for query, number in asked.items():
+            [hit] = (await memory.ok("retrieve_memory", query=query, top_k=1))["results"]
+            assert hit["memory_id"] == known[number], query
+            assert hit["confidence"] > 0.5, query

@@ -12,7 +12,6 @@ import pytest
 
 from infinite_memory.embedding.reranker import Reranker
 from infinite_memory.errors import EmbeddingError
-from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Open
 
 TEXTS = [
@@ -45,41 +44,36 @@ def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_cross_encoder(tmp_path_factory.mktemp("cross"), 1)
 
 
-def test_the_order_is_the_cross_encoders(open_memory: Open, cross_encoder: Path) -> None:
+async def test_the_order_is_the_cross_encoders(open_memory: Open, cross_encoder: Path) -> None:
     query = "when does the ferry leave?"
     scores = Reranker(str(cross_encoder)).scores(query, TEXTS)
     wanted = [text for _, text in sorted(zip(scores, TEXTS, strict=True), reverse=True)]
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            for text in TEXTS:
-                await memory.store(text)
-            plain = (await memory.ok("retrieve_memory", query=query))["results"]
-            assert [hit["text"] for hit in plain] != wanted, "else this test would show nothing"
-        async with open_memory(flags={"recall.reranker": str(cross_encoder)}) as memory:
-            for mode in ("hybrid", "semantic"):
-                found = await memory.ok("retrieve_memory", query=query, mode=mode)
-                assert [hit["text"] for hit in found["results"]] == wanted
-                sure = [hit["confidence"] for hit in found["results"]]
-                assert sure == sorted(sure, reverse=True)
-                assert mode != "hybrid" or sure == [hit["confidence"] for hit in plain]
-                assert "note" not in found
-
-    run(work())
+    async with open_memory() as memory:
+        for text in TEXTS:
+            await memory.store(text)
+        plain = (await memory.ok("retrieve_memory", query=query))["results"]
+        assert [hit["text"] for hit in plain] != wanted, "else this test would show nothing"
+    async with open_memory(flags={"recall.reranker": str(cross_encoder)}) as memory:
+        for mode in ("hybrid", "semantic"):
+            found = await memory.ok("retrieve_memory", query=query, mode=mode)
+            assert [hit["text"] for hit in found["results"]] == wanted
+            sure = [hit["confidence"] for hit in found["results"]]
+            assert sure == sorted(sure, reverse=True)
+            assert mode != "hybrid" or sure == [hit["confidence"] for hit in plain]
+            assert "note" not in found
 
 
-def test_a_reranker_that_is_not_there_is_said_and_changes_nothing(open_memory: Open, tmp_path: Path) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            for text in TEXTS:
-                await memory.store(text)
-            plain = (await memory.ok("retrieve_memory", query="ferry"))["results"]
-        async with open_memory(flags={"recall.reranker": str(tmp_path / "none")}) as memory:
-            found = await memory.ok("retrieve_memory", query="ferry")
-            assert [hit["memory_id"] for hit in found["results"]] == [hit["memory_id"] for hit in plain]
-            assert "in the order before re-ranking" in found["note"]
+async def test_a_reranker_that_is_not_there_is_said_and_changes_nothing(open_memory: Open, tmp_path: Path) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        for text in TEXTS:
+            await memory.store(text)
+        plain = (await memory.ok("retrieve_memory", query="ferry"))["results"]
+    async with open_memory(flags={"recall.reranker": str(tmp_path / "none")}) as memory:
+        found = await memory.ok("retrieve_memory", query="ferry")
+        assert [hit["memory_id"] for hit in found["results"]] == [hit["memory_id"] for hit in plain]
+        assert "in the order before re-ranking" in found["note"]
 
 
 def test_a_model_that_gives_several_numbers_for_a_pair_is_refused(tmp_path: Path) -> None:

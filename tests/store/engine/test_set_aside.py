@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from infinite_memory.store.document_fields import DocumentKind
 from infinite_memory.store.mongo.drivers import close_client, make_client
 from tests.documents import MISSING, Spoiling, sound_document, sound_memory, spoilings
-from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Memory, Open
 
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
@@ -115,7 +114,9 @@ def spoiled(case: tuple[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if value is not MISSING}
 
 
-def test_a_start_sets_aside_what_another_program_wrote_and_all_else_works(open_memory: Open, tmp_path: Path) -> None:
+async def test_a_start_sets_aside_what_another_program_wrote_and_all_else_works(
+    open_memory: Open, tmp_path: Path
+) -> None:
     documents = {name: spoiled(case) for name, case in CASES.items()}
 
     async def scenario() -> None:
@@ -147,48 +148,44 @@ def test_a_start_sets_aside_what_another_program_wrote_and_all_else_works(open_m
                 text = await memory.ok("list_memories", scope="ALL", limit=100)
                 assert "spoiled" not in str(text)
 
-    run(scenario(), timeout_s=180)
+    await asyncio.wait_for(scenario(), 180)
 
 
-def test_a_mended_memory_comes_back_live(open_memory: Open) -> None:
-    async def scenario() -> None:
-        async with open_memory() as memory:
-            key = await memory.store("Ada drinks tea")
-            async with raw_database(memory) as database:
-                memories = database[await collection_of(memory)]
-                await memories.update_one({"_id": ObjectId(key)}, {"$set": {"text": 5}})
-                async with asyncio.timeout(30):
-                    while key not in await named(memory):
-                        await asyncio.sleep(0.05)
-                found = await memory.ok("retrieve_memory", query="Ada drinks tea")
-                assert found["results"] == []
-                assert (await memory.ask("get_memory", memory_id=key))["error_code"] == "NOT_FOUND"
-                await memories.update_one({"_id": ObjectId(key)}, {"$set": {"text": "Ada drinks tea"}})
-                async with asyncio.timeout(30):
-                    while not (await memory.ok("retrieve_memory", query="Ada drinks tea"))["results"]:
-                        await asyncio.sleep(0.05)
-            assert await named(memory) == {}
+async def test_a_mended_memory_comes_back_live(open_memory: Open) -> None:
 
-    run(scenario())
-
-
-def test_a_broken_vector_is_made_again(open_memory: Open) -> None:
-    async def scenario() -> None:
-        async with open_memory() as memory:
-            await memory.services.embeddings.ready()
-            key = await memory.store("Ada drinks tea")
-            async with raw_database(memory) as database:
-                memories = database[await collection_of(memory)]
-                change = {"$set": {"embedding.vectors": b"abc"}, "$inc": {"revision": 1}}
-                await memories.update_one({"_id": ObjectId(key)}, change)
-                async with asyncio.timeout(30):
-                    while len((await memories.find_one({"_id": ObjectId(key)}))["embedding"]["vectors"]) == 3:
-                        await asyncio.sleep(0.1)
+    async with open_memory() as memory:
+        key = await memory.store("Ada drinks tea")
+        async with raw_database(memory) as database:
+            memories = database[await collection_of(memory)]
+            await memories.update_one({"_id": ObjectId(key)}, {"$set": {"text": 5}})
+            async with asyncio.timeout(30):
+                while key not in await named(memory):
+                    await asyncio.sleep(0.05)
             found = await memory.ok("retrieve_memory", query="Ada drinks tea")
-            assert [one["memory_id"] for one in found["results"]] == [key]
-            assert await named(memory) == {}
+            assert found["results"] == []
+            assert (await memory.ask("get_memory", memory_id=key))["error_code"] == "NOT_FOUND"
+            await memories.update_one({"_id": ObjectId(key)}, {"$set": {"text": "Ada drinks tea"}})
+            async with asyncio.timeout(30):
+                while not (await memory.ok("retrieve_memory", query="Ada drinks tea"))["results"]:
+                    await asyncio.sleep(0.05)
+        assert await named(memory) == {}
 
-    run(scenario())
+
+async def test_a_broken_vector_is_made_again(open_memory: Open) -> None:
+
+    async with open_memory() as memory:
+        await memory.services.embeddings.ready()
+        key = await memory.store("Ada drinks tea")
+        async with raw_database(memory) as database:
+            memories = database[await collection_of(memory)]
+            change = {"$set": {"embedding.vectors": b"abc"}, "$inc": {"revision": 1}}
+            await memories.update_one({"_id": ObjectId(key)}, change)
+            async with asyncio.timeout(30):
+                while len((await memories.find_one({"_id": ObjectId(key)}))["embedding"]["vectors"]) == 3:
+                    await asyncio.sleep(0.1)
+        found = await memory.ok("retrieve_memory", query="Ada drinks tea")
+        assert [one["memory_id"] for one in found["results"]] == [key]
+        assert await named(memory) == {}
 
 
 SCOPES = {
@@ -200,7 +197,7 @@ SCOPES = {
 
 
 @pytest.mark.parametrize("change", SCOPES.values(), ids=SCOPES)
-def test_a_bad_scope_hides_its_own_memories_alone_until_it_is_mended(open_memory: Open, change: Json) -> None:
+async def test_a_bad_scope_hides_its_own_memories_alone_until_it_is_mended(open_memory: Open, change: Json) -> None:
     async def scenario() -> None:
         async with open_memory() as memory:
             good = await memory.store("the boiler is in the cellar", tags=["heat"])
@@ -228,148 +225,136 @@ def test_a_bad_scope_hides_its_own_memories_alone_until_it_is_mended(open_memory
                     assert hidden in [one["memory_id"] for one in found["results"]]
                     assert await named(memory) == {}
 
-    run(scenario(), timeout_s=180)
+    await asyncio.wait_for(scenario(), 180)
 
 
-def test_a_spoiled_global_is_read_as_mended(open_memory: Open) -> None:
-    async def scenario() -> None:
-        async with open_memory() as memory:
-            await memory.store("the boiler is in the cellar", tags=["heat"])
-            async with raw_database(memory) as database:
-                await database["scopes"].update_one({"name": "Global"}, {"$unset": {"description": ""}})
-        async with open_memory() as memory:
-            assert len(await named(memory)) == 1
-            good = await memory.store("another boiler is in the cellar", tags=["heat"])
-            await use_everything(memory, good)
+async def test_a_spoiled_global_is_read_as_mended(open_memory: Open) -> None:
 
-    run(scenario())
+    async with open_memory() as memory:
+        await memory.store("the boiler is in the cellar", tags=["heat"])
+        async with raw_database(memory) as database:
+            await database["scopes"].update_one({"name": "Global"}, {"$unset": {"description": ""}})
+    async with open_memory() as memory:
+        assert len(await named(memory)) == 1
+        good = await memory.store("another boiler is in the cellar", tags=["heat"])
+        await use_everything(memory, good)
 
 
-def test_spoiled_meta_and_duplicate_scopes_stop_no_start(open_memory: Open) -> None:
-    async def scenario() -> None:
-        async with open_memory() as memory:
-            good = await memory.store("the boiler is in the cellar", tags=["heat"])
-            async with raw_database(memory) as database:
-                await database["meta"].update_one({"_id": "schema"}, {"$set": {"version": "one"}})
-                await database["meta"].update_one({"_id": "identity"}, {"$set": {"value": 5}})
-                await database["meta"].insert_many(
-                    [
-                        {"_id": "restore.x", "state": "committing"},
-                        {
-                            "_id": f"restore.{ObjectId()}",
-                            "state": "committing",
-                            "at": dt.datetime.now(dt.UTC),
-                            "steps": [5],
-                        },
-                        {"_id": "value.job.other", "value": {"done_until": "x"}},
-                        {"_id": "value.last_backup", "value": 5},
-                        {"_id": "lease.job.x", "holder": 5, "until": "x"},
-                        {"_id": 5},
-                    ]
-                )
-                await database["scopes"].drop_indexes()
-                copy = await database["scopes"].find_one({"name": "Global"})
-                await database["scopes"].insert_one(copy | {"_id": ObjectId(), "created_at": dt.datetime(2100, 1, 1)})
-        async with open_memory() as memory:
-            await use_everything(memory, good)
-            found = await named(memory)
-            assert {
-                "schema",
-                "identity",
-                "restore.x",
-                "value.job.other",
-                "value.last_backup",
-                "lease.job.x",
-            } <= found.keys()
-            assert len(found) == 9
-            done = await memory.ok("repair_documents", mend=True, remove=True, dry_run=False)
-            assert done["left"] == 0
-            assert await named(memory) == {}
-        async with open_memory() as memory:
-            await use_everything(memory, good)
+async def test_spoiled_meta_and_duplicate_scopes_stop_no_start(open_memory: Open) -> None:
 
-    run(scenario())
+    async with open_memory() as memory:
+        good = await memory.store("the boiler is in the cellar", tags=["heat"])
+        async with raw_database(memory) as database:
+            await database["meta"].update_one({"_id": "schema"}, {"$set": {"version": "one"}})
+            await database["meta"].update_one({"_id": "identity"}, {"$set": {"value": 5}})
+            await database["meta"].insert_many(
+                [
+                    {"_id": "restore.x", "state": "committing"},
+                    {
+                        "_id": f"restore.{ObjectId()}",
+                        "state": "committing",
+                        "at": dt.datetime.now(dt.UTC),
+                        "steps": [5],
+                    },
+                    {"_id": "value.job.other", "value": {"done_until": "x"}},
+                    {"_id": "value.last_backup", "value": 5},
+                    {"_id": "lease.job.x", "holder": 5, "until": "x"},
+                    {"_id": 5},
+                ]
+            )
+            await database["scopes"].drop_indexes()
+            copy = await database["scopes"].find_one({"name": "Global"})
+            await database["scopes"].insert_one(copy | {"_id": ObjectId(), "created_at": dt.datetime(2100, 1, 1)})
+    async with open_memory() as memory:
+        await use_everything(memory, good)
+        found = await named(memory)
+        assert {
+            "schema",
+            "identity",
+            "restore.x",
+            "value.job.other",
+            "value.last_backup",
+            "lease.job.x",
+        } <= found.keys()
+        assert len(found) == 9
+        done = await memory.ok("repair_documents", mend=True, remove=True, dry_run=False)
+        assert done["left"] == 0
+        assert await named(memory) == {}
+    async with open_memory() as memory:
+        await use_everything(memory, good)
 
 
-def test_a_spoiled_journal_of_a_restore_stops_no_backup(open_memory: Open) -> None:
-    async def scenario() -> None:
-        async with open_memory() as memory:
-            await memory.store("the boiler is in the cellar")
-            async with raw_database(memory) as database:
-                await database["meta"].insert_one({"_id": "restore.zz", "state": "committing", "steps": 5})
-            await memory.ok("backup_memory")
-        async with open_memory() as memory:
-            assert "restore.zz" in await named(memory)
-            backup = await memory.ok("backup_memory")
-            await memory.ok("restore_backup", file=backup["path"], mode="replace")
+async def test_a_spoiled_journal_of_a_restore_stops_no_backup(open_memory: Open) -> None:
 
-    run(scenario())
+    async with open_memory() as memory:
+        await memory.store("the boiler is in the cellar")
+        async with raw_database(memory) as database:
+            await database["meta"].insert_one({"_id": "restore.zz", "state": "committing", "steps": 5})
+        await memory.ok("backup_memory")
+    async with open_memory() as memory:
+        assert "restore.zz" in await named(memory)
+        backup = await memory.ok("backup_memory")
+        await memory.ok("restore_backup", file=backup["path"], mode="replace")
 
 
-def test_history_links_and_facts_leave_out_what_cannot_be_read(open_memory: Open) -> None:
-    async def scenario() -> None:
-        async with open_memory() as memory:
-            good = await memory.store("the boiler is in the cellar", tags=["heat"])
-            await memory.ok("update_memory", memory_id=good, content="the boiler is in the attic")
-            engine = memory.engine
-            await engine.graph.assert_fact("Global", "boiler", "made by", "Viessmann")
-            [scope] = memory.services.scopes.all()
-            async with raw_database(memory) as database:
-                for kind, change in (
-                    (DocumentKind.REVISION, {"memory_id": ObjectId(good), "revision": "x"}),
-                    (DocumentKind.REVISION, {"memory_id": ObjectId(good), "document": {"text": "x"}}),
-                    (DocumentKind.LINK, {"from_id": ObjectId(good), "relation": 5}),
-                    (DocumentKind.FACT, {"subject": "boiler", "subject_key": "boiler", "object": 5}),
-                    (DocumentKind.FACT, {"subject": "boiler", "subject_key": "boiler", "predicate_key": "made by",
-                                         "active": 1, "valid_from": "x"}),
-                    (DocumentKind.USE, {"count": "x"}),
-                ):  # fmt: skip
-                    document = sound_document(kind, ObjectId(scope.scope_id)) | change
-                    await database[COLLECTIONS[kind]].insert_one(document)
-            assert len((await memory.ok("get_memory", memory_id=good))["revisions"]) == 1
-            assert [one.text for one in (await engine.memories.history(good)).revisions] == [
-                "the boiler is in the cellar"
-            ]  # type: ignore[arg-type]
-            assert await engine.graph.get_links(good) == []  # type: ignore[arg-type]
-            assert [one.object for one in await engine.graph.get_facts("Global", "boiler")] == ["Viessmann"]
-            await engine.graph.assert_fact("Global", "boiler", "made by", "Buderus")
-            assert [one.object for one in await engine.graph.get_facts("Global", "boiler")] == ["Buderus"]
-            assert await memory.services.store.uses.of_scope(scope.scope_id) == {}
-            assert len(await named(memory)) == 6
-            assert await engine.graph.count_facts() == 1
-            await memory.ok("backup_memory")
-            await memory.ok("export_memory", include_deleted=True)
+async def test_history_links_and_facts_leave_out_what_cannot_be_read(open_memory: Open) -> None:
 
-    run(scenario())
+    async with open_memory() as memory:
+        good = await memory.store("the boiler is in the cellar", tags=["heat"])
+        await memory.ok("update_memory", memory_id=good, content="the boiler is in the attic")
+        engine = memory.engine
+        await engine.graph.assert_fact("Global", "boiler", "made by", "Viessmann")
+        [scope] = memory.services.scopes.all()
+        async with raw_database(memory) as database:
+            for kind, change in (
+                (DocumentKind.REVISION, {"memory_id": ObjectId(good), "revision": "x"}),
+                (DocumentKind.REVISION, {"memory_id": ObjectId(good), "document": {"text": "x"}}),
+                (DocumentKind.LINK, {"from_id": ObjectId(good), "relation": 5}),
+                (DocumentKind.FACT, {"subject": "boiler", "subject_key": "boiler", "object": 5}),
+                (DocumentKind.FACT, {"subject": "boiler", "subject_key": "boiler", "predicate_key": "made by",
+                                     "active": 1, "valid_from": "x"}),
+                (DocumentKind.USE, {"count": "x"}),
+            ):  # fmt: skip
+                document = sound_document(kind, ObjectId(scope.scope_id)) | change
+                await database[COLLECTIONS[kind]].insert_one(document)
+        assert len((await memory.ok("get_memory", memory_id=good))["revisions"]) == 1
+        assert [one.text for one in (await engine.memories.history(good)).revisions] == ["the boiler is in the cellar"]  # type: ignore[arg-type]
+        assert await engine.graph.get_links(good) == []  # type: ignore[arg-type]
+        assert [one.object for one in await engine.graph.get_facts("Global", "boiler")] == ["Viessmann"]
+        await engine.graph.assert_fact("Global", "boiler", "made by", "Buderus")
+        assert [one.object for one in await engine.graph.get_facts("Global", "boiler")] == ["Buderus"]
+        assert await memory.services.store.uses.of_scope(scope.scope_id) == {}
+        assert len(await named(memory)) == 6
+        assert await engine.graph.count_facts() == 1
+        await memory.ok("backup_memory")
+        await memory.ok("export_memory", include_deleted=True)
 
 
-def test_repair_tells_first_and_then_exports_mends_and_removes(open_memory: Open) -> None:
-    async def scenario() -> None:
-        async with open_memory() as memory:
-            good = await memory.store("the boiler is in the cellar", tags=["heat"])
-            mendable = spoiled(("tag_keys", 5)) | {"source": 5}
-            foreign = spoiled(("_id", "x" * 12))
-            lost = spoiled(("text", MISSING))
-            async with raw_database(memory) as database:
-                memories = database[await collection_of(memory)]
-                await memories.insert_many([mendable, foreign, lost])
-                before = await memories.find({}).sort("_id", 1).to_list(None)
-                told = await memory.ok("repair_documents", mend=True, remove=True, export=True)
-                assert (told["mended"], told["removed"], told["dry_run"]) == (2, 1, True)
-                assert len(told["exported"]) == 3
-                assert await memories.find({}).sort("_id", 1).to_list(None) == before
-                assert (await memory.ask("repair_documents", dry_run=False))["error_code"] == "INVALID_REQUEST"
-                done = await memory.ok("repair_documents", mend=True, dry_run=False)
-                assert (done["mended"], done["left"]) == (2, 1)
-                found = await memory.ok("search_by_tag", tag="tea")
-                assert found["total"] == 2
-                done = await memory.ok("repair_documents", remove=True, dry_run=False)
-                assert done["removed"] == 1
-                assert await memories.find_one({"_id": lost["_id"]}) is None
-            assert await named(memory) == {}
-            await use_everything(memory, good)
+async def test_repair_tells_first_and_then_exports_mends_and_removes(open_memory: Open) -> None:
 
-    run(scenario())
+    async with open_memory() as memory:
+        good = await memory.store("the boiler is in the cellar", tags=["heat"])
+        mendable = spoiled(("tag_keys", 5)) | {"source": 5}
+        foreign = spoiled(("_id", "x" * 12))
+        lost = spoiled(("text", MISSING))
+        async with raw_database(memory) as database:
+            memories = database[await collection_of(memory)]
+            await memories.insert_many([mendable, foreign, lost])
+            before = await memories.find({}).sort("_id", 1).to_list(None)
+            told = await memory.ok("repair_documents", mend=True, remove=True, export=True)
+            assert (told["mended"], told["removed"], told["dry_run"]) == (2, 1, True)
+            assert len(told["exported"]) == 3
+            assert await memories.find({}).sort("_id", 1).to_list(None) == before
+            assert (await memory.ask("repair_documents", dry_run=False))["error_code"] == "INVALID_REQUEST"
+            done = await memory.ok("repair_documents", mend=True, dry_run=False)
+            assert (done["mended"], done["left"]) == (2, 1)
+            found = await memory.ok("search_by_tag", tag="tea")
+            assert found["total"] == 2
+            done = await memory.ok("repair_documents", remove=True, dry_run=False)
+            assert done["removed"] == 1
+            assert await memories.find_one({"_id": lost["_id"]}) is None
+        assert await named(memory) == {}
+        await use_everything(memory, good)
 
 
 @pytest.mark.timeout(3600 if LONG else 300)
@@ -386,7 +371,7 @@ def test_repair_tells_first_and_then_exports_mends_and_removes(open_memory: Open
         max_size=120 if LONG else 40,
     )
 )
-def test_whatever_another_program_makes_of_documents_the_memory_starts_and_works(
+async def test_whatever_another_program_makes_of_documents_the_memory_starts_and_works(
     make_open: Any, tmp_path_factory: pytest.TempPathFactory, changes: list[Spoiling]
 ) -> None:
     """Many changed documents a start: each is set aside by its name, or harmless; everything else works, live and after a start."""
@@ -421,4 +406,4 @@ def test_whatever_another_program_makes_of_documents_the_memory_starts_and_works
             assert await named(memory) == {}
             await use_everything(memory, good)
 
-    run(scenario(), timeout_s=1200)
+    await asyncio.wait_for(scenario(), 1200)

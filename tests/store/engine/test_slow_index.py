@@ -15,18 +15,19 @@ from infinite_memory.errors import IndexUnavailableError
 from infinite_memory.index.sync import SLOW_S
 from infinite_memory.models import MemoryId
 from tests.milvus_server import LiteServer
-from tests.mongo_server import fresh_database, run
+from tests.mongo_server import fresh_database
 from tests.store.lifecycle.conftest import Open
 
 EVERYWHERE = ScopedFilter(None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the server is frozen by Linux' means")
-def test_a_silent_server_is_not_waited_for_by_a_recall(open_memory: Open, tmp_path: Path) -> None:
+async def test_a_silent_server_is_not_waited_for_by_a_recall(open_memory: Open, tmp_path: Path) -> None:
     milvus = LiteServer(tmp_path / "milvus")
     settings = {"index.engine": "milvus", "index.uri": milvus.uri, "index.timeout_s": 60}
 
-    async def work() -> None:
+    milvus.start()
+    try:
         async with open_memory("one", settings | {"mongodb.database": fresh_database()}) as memory:
             await memory.store("Ada has green tea for breakfast")
             await memory.services.index.sidecar()
@@ -40,21 +41,18 @@ def test_a_silent_server_is_not_waited_for_by_a_recall(open_memory: Open, tmp_pa
                     await memory.services.index.probe()
             finally:
                 await asyncio.to_thread(milvus.thaw)
-
-    milvus.start()
-    try:
-        run(work())
     finally:
         milvus.kill()
 
 
-def test_a_server_that_answers_but_slowly_is_not_waited_for_either(
+async def test_a_server_that_answers_but_slowly_is_not_waited_for_either(
     open_memory: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     milvus = LiteServer(tmp_path / "milvus")
     settings = {"index.engine": "milvus", "index.uri": milvus.uri, "index.timeout_s": 60}
 
-    async def work() -> None:
+    milvus.start()
+    try:
         async with open_memory("one", settings | {"mongodb.database": fresh_database()}) as memory:
             await memory.store("Ada has green tea for breakfast")
             index = await memory.services.index.sidecar()
@@ -71,9 +69,5 @@ def test_a_server_that_answers_but_slowly_is_not_waited_for_either(
                 assert "takes more than 2.5 s" in (found.note or "")
             with pytest.raises(IndexUnavailableError, match="takes more than"):
                 await memory.services.index.probe()
-
-    milvus.start()
-    try:
-        run(work())
     finally:
         milvus.kill()

@@ -22,7 +22,6 @@ from infinite_memory.engine.upsert import UpsertOutcome, content_key
 from infinite_memory.errors import MemoryNotFoundError
 from infinite_memory.models import MemoryId
 from infinite_memory.transports.http.api.visibility import get_scopes_visibility, get_user_visibility
-from tests.mongo_server import run
 from tests.processes import LONG
 from tests.store.lifecycle.conftest import Memory, Open
 
@@ -46,66 +45,58 @@ async def save(memory: Memory) -> tuple[MemoryId, UpsertOutcome]:
 # ids
 
 
-def test_the_same_content_has_another_id_in_another_database(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory("one") as one, open_memory("two") as two:
-            scope = await one.engine.scopes.get("Global")
-            first, again, other = await save(one), await save(one), await save(two)
-            assert first[0] == again[0]
-            assert again[1] is UpsertOutcome.DUPLICATE
-            assert first[0] != other[0]
-            key = content_key(TEA.type, TEA.source, TEA.structured)
-            assert first[0] != hashlib.sha256(f"{scope.scope_id}/{key}/0".encode()).hexdigest()[:24]
+async def test_the_same_content_has_another_id_in_another_database(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory("one") as one, open_memory("two") as two:
+        scope = await one.engine.scopes.get("Global")
+        first, again, other = await save(one), await save(one), await save(two)
+        assert first[0] == again[0]
+        assert again[1] is UpsertOutcome.DUPLICATE
+        assert first[0] != other[0]
+        key = content_key(TEA.type, TEA.source, TEA.structured)
+        assert first[0] != hashlib.sha256(f"{scope.scope_id}/{key}/0".encode()).hexdigest()[:24]
 
 
-def test_what_is_saved_again_after_a_restart_or_a_restore_elsewhere_is_met(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory("one") as one:
-            memory_id, _ = await save(one)
-        async with open_memory("one") as one:
-            assert await save(one) == (memory_id, UpsertOutcome.DUPLICATE)
-            backup = await one.ok("backup_memory")
-        async with open_memory("two") as two:
-            await two.ok("restore_backup", file=backup["path"])
-            assert await save(two) == (memory_id, UpsertOutcome.DUPLICATE)
+async def test_what_is_saved_again_after_a_restart_or_a_restore_elsewhere_is_met(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory("one") as one:
+        memory_id, _ = await save(one)
+    async with open_memory("one") as one:
+        assert await save(one) == (memory_id, UpsertOutcome.DUPLICATE)
+        backup = await one.ok("backup_memory")
+    async with open_memory("two") as two:
+        await two.ok("restore_backup", file=backup["path"])
+        assert await save(two) == (memory_id, UpsertOutcome.DUPLICATE)
 
 
-def test_what_a_merged_backup_brought_is_met_and_what_was_there_too(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory("one") as one:
-            memory_id, _ = await save(one)
-            backup = await one.ok("backup_memory")
-        async with open_memory("two") as two:
-            own = (
-                await two.engine.memories.upsert(dataclasses.replace(TEA, structured={"text": "own"}, text="own"))
-            ).result.memory
-            await two.ok("restore_backup", file=backup["path"], mode="merge")
-            # "Global" of the backup is this database's "Global": the memory stands there under its own id.
-            scope = await two.engine.scopes.get("Global")
-            assert (await two.engine.memories.get(memory_id)).scope_id == scope.scope_id
-            again = await two.engine.memories.upsert(dataclasses.replace(TEA, structured={"text": "own"}, text="own"))
-            assert again.result.memory.memory_id == own.memory_id
-            keys = await two.services.index.id_keys.get()
-            assert len(keys.secrets) == 2
+async def test_what_a_merged_backup_brought_is_met_and_what_was_there_too(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory("one") as one:
+        memory_id, _ = await save(one)
+        backup = await one.ok("backup_memory")
+    async with open_memory("two") as two:
+        own = (
+            await two.engine.memories.upsert(dataclasses.replace(TEA, structured={"text": "own"}, text="own"))
+        ).result.memory
+        await two.ok("restore_backup", file=backup["path"], mode="merge")
+        # "Global" of the backup is this database's "Global": the memory stands there under its own id.
+        scope = await two.engine.scopes.get("Global")
+        assert (await two.engine.memories.get(memory_id)).scope_id == scope.scope_id
+        again = await two.engine.memories.upsert(dataclasses.replace(TEA, structured={"text": "own"}, text="own"))
+        assert again.result.memory.memory_id == own.memory_id
+        keys = await two.services.index.id_keys.get()
+        assert len(keys.secrets) == 2
 
 
-def test_a_memory_with_an_id_of_0_1_0_keeps_it_and_is_met(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            scope = await memory.engine.scopes.get("Global")
-            key = content_key(TEA.type, TEA.source, TEA.structured)
-            old_id = MemoryId(hashlib.sha256(f"{scope.scope_id}/{key}/0".encode()).hexdigest()[:24])
-            await memory.engine.memories.store(dataclasses.replace(TEA, memory_id=old_id))
-            assert await save(memory) == (old_id, UpsertOutcome.DUPLICATE)
-            assert (await memory.services.store.count_live())[scope.scope_id] == 1
+async def test_a_memory_with_an_id_of_0_1_0_keeps_it_and_is_met(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        scope = await memory.engine.scopes.get("Global")
+        key = content_key(TEA.type, TEA.source, TEA.structured)
+        old_id = MemoryId(hashlib.sha256(f"{scope.scope_id}/{key}/0".encode()).hexdigest()[:24])
+        await memory.engine.memories.store(dataclasses.replace(TEA, memory_id=old_id))
+        assert await save(memory) == (old_id, UpsertOutcome.DUPLICATE)
+        assert (await memory.services.store.count_live())[scope.scope_id] == 1
 
 
 # times
@@ -131,7 +122,7 @@ ASKED = ("get", "update", "forget", "forget for good", "history", "links", "rest
     ("kind", "what"),
     [*(("user", what) for what in ASKED), *(("scopes", what) for what in (ASKED if LONG else ("get", "forget")))],
 )
-def test_the_id_of_somebody_elses_memory_takes_as_long_as_one_of_nobodys(
+async def test_the_id_of_somebody_elses_memory_takes_as_long_as_one_of_nobodys(
     open_memory: Open, kind: str, what: str
 ) -> None:
     def ask(view: Engine, memory_id: MemoryId) -> Awaitable[object]:
@@ -148,32 +139,29 @@ def test_the_id_of_somebody_elses_memory_takes_as_long_as_one_of_nobodys(
         mode = ForgetMode.SOFT if what == "forget" else ForgetMode.HARD
         return view.forget.matching(ForgetTarget(memory_id=memory_id), mode)
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            for number in range(20):
-                await memory.store("something", scope=f"scope {number}")
-            [foreign] = await store_for(memory.engine, "ada", "a secret of Ada's " * 50)
-            await store_for(memory.engine, "bob", "something of Bob's")
-            view: Engine = memory.engine.restricted(get_user_visibility("bob", conceals=True))
-            if kind == "scopes":
-                scope_ids = [(await memory.engine.scopes.get(name)).scope_id for name in ("scope 1", "scope 2")]
-                view = memory.engine.restricted(get_scopes_visibility(scope_ids))
-            missing = memory.services.store.new_id()
-            ratios: list[float] = []
-            while len(ratios) < TRIES and (not ratios or ratios[-1] >= LARGEST_RATIO):
-                theirs, nobodys = await medians(lambda: ask(view, foreign), lambda: ask(view, missing))
-                ratios.append(max(theirs, nobodys) / min(theirs, nobodys))
-            assert ratios[-1] < LARGEST_RATIO, ratios
-            assert (await memory.engine.memories.get(foreign)).text.startswith("a secret")
-
-    run(work())
+    async with open_memory() as memory:
+        for number in range(20):
+            await memory.store("something", scope=f"scope {number}")
+        [foreign] = await store_for(memory.engine, "ada", "a secret of Ada's " * 50)
+        await store_for(memory.engine, "bob", "something of Bob's")
+        view: Engine = memory.engine.restricted(get_user_visibility("bob", conceals=True))
+        if kind == "scopes":
+            scope_ids = [(await memory.engine.scopes.get(name)).scope_id for name in ("scope 1", "scope 2")]
+            view = memory.engine.restricted(get_scopes_visibility(scope_ids))
+        missing = memory.services.store.new_id()
+        ratios: list[float] = []
+        while len(ratios) < TRIES and (not ratios or ratios[-1] >= LARGEST_RATIO):
+            theirs, nobodys = await medians(lambda: ask(view, foreign), lambda: ask(view, missing))
+            ratios.append(max(theirs, nobodys) / min(theirs, nobodys))
+        assert ratios[-1] < LARGEST_RATIO, ratios
+        assert (await memory.engine.memories.get(foreign)).text.startswith("a secret")
 
 
 # statistics of words
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_what_others_say_changes_nothing_in_the_answers_to_a_user(open_memory: Open, mode: Mode) -> None:
+async def test_what_others_say_changes_nothing_in_the_answers_to_a_user(open_memory: Open, mode: Mode) -> None:
     questions = ("tea in the garden", "chamomilla", "gardn", "who is Zorblax?", "ERR_CONN_RESET", "rare words")
 
     async def answers(memory: Memory) -> list[list[tuple[str, float]]]:
@@ -185,59 +173,51 @@ def test_what_others_say_changes_nothing_in_the_answers_to_a_user(open_memory: O
         found += [await memory.engine.recall.search(one, apart, 5, mode=mode) for one in questions]
         return [[(match.memory.text, match.confidence) for match in one.matches] for one in found]
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            await store_for(memory.engine, "bob", "tea is ready", "the garden is green", "ERR_CONN_RESET on Monday")
-            await memory.services.index.save()
-            before = await answers(memory)
-            await store_for(memory.engine, "ada", *(f"chamomile tea, gardens and rare words {n}" for n in range(30)))
-            await memory.engine.memories.store(
-                NewMemory("Zorblax was here", SCOPE, make_source("ada"), ("person:Zorblax",), owners={"user_id": "ada"})
-            )
-            await memory.services.index.save()
-            for now, then in zip(await answers(memory), before, strict=True):
-                assert [text for text, _ in now] == [text for text, _ in then]
-                # The mean length of all texts, which the index rounds, shows in the fourth digit; no word does.
-                assert [sure for _, sure in now] == pytest.approx([sure for _, sure in then], abs=0.005)
-
-    run(work())
+    async with open_memory() as memory:
+        await store_for(memory.engine, "bob", "tea is ready", "the garden is green", "ERR_CONN_RESET on Monday")
+        await memory.services.index.save()
+        before = await answers(memory)
+        await store_for(memory.engine, "ada", *(f"chamomile tea, gardens and rare words {n}" for n in range(30)))
+        await memory.engine.memories.store(
+            NewMemory("Zorblax was here", SCOPE, make_source("ada"), ("person:Zorblax",), owners={"user_id": "ada"})
+        )
+        await memory.services.index.save()
+        for now, then in zip(await answers(memory), before, strict=True):
+            assert [text for text, _ in now] == [text for text, _ in then]
+            # The mean length of all texts, which the index rounds, shows in the fourth digit; no word does.
+            assert [sure for _, sure in now] == pytest.approx([sure for _, sure in then], abs=0.005)
 
 
-def test_words_of_somebody_elses_conversation_of_the_same_name_find_nothing(open_memory: Open) -> None:
+async def test_words_of_somebody_elses_conversation_of_the_same_name_find_nothing(open_memory: Open) -> None:
     """A turn is searched with what was said just before it: by the same user."""
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            at = memory.engine.now()
+    async with open_memory() as memory:
+        at = memory.engine.now()
 
-            def said(user: str, text: str, second: int) -> NewMemory:
-                made = NewMemory(text, SCOPE, make_source(user), owners={"user_id": user}, conversation_id="default")
-                return dataclasses.replace(made, occurred_at=at - dt.timedelta(seconds=10 - second))
+        def said(user: str, text: str, second: int) -> NewMemory:
+            made = NewMemory(text, SCOPE, make_source(user), owners={"user_id": user}, conversation_id="default")
+            return dataclasses.replace(made, occurred_at=at - dt.timedelta(seconds=10 - second))
 
-            await memory.engine.memories.store(said("ada", "the password is xylophone", 1))
-            await memory.engine.memories.store(said("bob", "what shall we have for supper", 2))
-            await memory.engine.memories.store(said("ada", "and the number is 4711", 3))
-            await memory.engine.memories.store(said("bob", "thanks a lot", 4))
-            view = memory.engine.restricted(get_user_visibility("bob", conceals=True))
+        await memory.engine.memories.store(said("ada", "the password is xylophone", 1))
+        await memory.engine.memories.store(said("bob", "what shall we have for supper", 2))
+        await memory.engine.memories.store(said("ada", "and the number is 4711", 3))
+        await memory.engine.memories.store(said("bob", "thanks a lot", 4))
+        view = memory.engine.restricted(get_user_visibility("bob", conceals=True))
 
-            async def find(words: str) -> set[str]:
-                found = await view.recall.search(words, ScopedFilter(None), 5, mode=Mode.TEXT)
-                return {match.memory.text for match in found.matches}
+        async def find(words: str) -> set[str]:
+            found = await view.recall.search(words, ScopedFilter(None), 5, mode=Mode.TEXT)
+            return {match.memory.text for match in found.matches}
 
-            assert await find("xylophone") == set()
-            assert await find("4711") == set()
-            assert await find("supper") == {"what shall we have for supper", "thanks a lot"}
-
-    run(work())
+        assert await find("xylophone") == set()
+        assert await find("4711") == set()
+        assert await find("supper") == {"what shall we have for supper", "thanks a lot"}
 
 
-def test_a_users_own_words_still_mend_a_slip(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            await store_for(memory.engine, "bob", "the gardener came")
-            await store_for(memory.engine, "ada", "gardeners gardenes gardened")
-            view = memory.engine.restricted(get_user_visibility("bob", conceals=True))
-            found = await view.recall.search("gardenre", ScopedFilter(None), 5, mode=Mode.FUZZY)
-            assert [match.memory.text for match in found.matches] == ["the gardener came"]
+async def test_a_users_own_words_still_mend_a_slip(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        await store_for(memory.engine, "bob", "the gardener came")
+        await store_for(memory.engine, "ada", "gardeners gardenes gardened")
+        view = memory.engine.restricted(get_user_visibility("bob", conceals=True))
+        found = await view.recall.search("gardenre", ScopedFilter(None), 5, mode=Mode.FUZZY)
+        assert [match.memory.text for match in found.matches] == ["the gardener came"]

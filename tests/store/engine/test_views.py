@@ -15,7 +15,6 @@ from infinite_memory.engine.types import MAX_REPORTED_IDS, ForgetMode, ForgetTar
 from infinite_memory.models import MemoryId
 from infinite_memory.transports.http.api.metrics import Metrics
 from infinite_memory.transports.http.api.visibility import get_user_visibility
-from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
 
 
@@ -44,67 +43,57 @@ def reads_of(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> list[MemoryId]:
 
 
 @pytest.mark.parametrize("mode", ForgetMode)
-def test_forgetting_all_of_a_user_reads_nothing_of_anybody(
+async def test_forgetting_all_of_a_user_reads_nothing_of_anybody(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch, mode: ForgetMode
 ) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            engine = memory.engine
-            hers = await stored(engine, "ada", ("I like tea", "I like rye"))
-            hidden = await stored(engine, "bob", ("I hid this",))
-            await engine.restricted(get_user_visibility("bob", conceals=True)).forget.matching(
-                ForgetTarget(scope=SCOPE), ForgetMode.SOFT
-            )
-            his = await stored(engine, "bob", ("I like ale", "I like figs"))
-            await engine.memories.update(
-                his[0], MemoryUpdate(source=make_superseded_source("bob"), status="superseded")
-            )
-            view = engine.restricted(get_user_visibility("bob", conceals=True))
-            read = reads_of(memory, monkeypatch)
-            assert (await view.stats.collect()).soft_deleted == 1
-            assert set(read) <= set(his)
-            read.clear()
-            gone = await view.forget.matching(ForgetTarget(scope=SCOPE), mode)
-            assert set(gone.memory_ids) == {*his, *(hidden if mode is ForgetMode.HARD else ())}
-            assert read == []
-            monkeypatch.undo()
-            assert {one.memory_id for one in [await engine.memories.get(one) for one in hers]} == set(hers)
 
-    run(work())
+    async with open_memory() as memory:
+        engine = memory.engine
+        hers = await stored(engine, "ada", ("I like tea", "I like rye"))
+        hidden = await stored(engine, "bob", ("I hid this",))
+        await engine.restricted(get_user_visibility("bob", conceals=True)).forget.matching(
+            ForgetTarget(scope=SCOPE), ForgetMode.SOFT
+        )
+        his = await stored(engine, "bob", ("I like ale", "I like figs"))
+        await engine.memories.update(his[0], MemoryUpdate(source=make_superseded_source("bob"), status="superseded"))
+        view = engine.restricted(get_user_visibility("bob", conceals=True))
+        read = reads_of(memory, monkeypatch)
+        assert (await view.stats.collect()).soft_deleted == 1
+        assert set(read) <= set(his)
+        read.clear()
+        gone = await view.forget.matching(ForgetTarget(scope=SCOPE), mode)
+        assert set(gone.memory_ids) == {*his, *(hidden if mode is ForgetMode.HARD else ())}
+        assert read == []
+        monkeypatch.undo()
+        assert {one.memory_id for one in [await engine.memories.get(one) for one in hers]} == set(hers)
 
 
-def test_a_dry_run_reads_the_first_of_a_users_memories_alone(
+async def test_a_dry_run_reads_the_first_of_a_users_memories_alone(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            engine = memory.engine
-            await stored(engine, "ada", ("I like tea",), tags=["old"])
-            his = await stored(
-                engine, "bob", (f"note {number}" for number in range(MAX_REPORTED_IDS + 5)), tags=["old"]
-            )
-            other = await stored(engine, "bob", ("of another agent",), agent="driver", tags=["old"])
-            read = reads_of(memory, monkeypatch)
-            would = await engine.restricted(get_user_visibility("bob", "cook", conceals=True)).forget.matching(
-                ForgetTarget(scope=SCOPE, tag="old"), ForgetMode.SOFT, dry_run=True
-            )
-            assert set(would.memory_ids) == set(his)
-            assert not set(other) & set(would.memory_ids)
-            assert len(would.texts) == MAX_REPORTED_IDS
-            assert set(read) <= set(his)
-            assert len(read) == MAX_REPORTED_IDS
 
-    run(work())
+    async with open_memory() as memory:
+        engine = memory.engine
+        await stored(engine, "ada", ("I like tea",), tags=["old"])
+        his = await stored(engine, "bob", (f"note {number}" for number in range(MAX_REPORTED_IDS + 5)), tags=["old"])
+        other = await stored(engine, "bob", ("of another agent",), agent="driver", tags=["old"])
+        read = reads_of(memory, monkeypatch)
+        would = await engine.restricted(get_user_visibility("bob", "cook", conceals=True)).forget.matching(
+            ForgetTarget(scope=SCOPE, tag="old"), ForgetMode.SOFT, dry_run=True
+        )
+        assert set(would.memory_ids) == set(his)
+        assert not set(other) & set(would.memory_ids)
+        assert len(would.texts) == MAX_REPORTED_IDS
+        assert set(read) <= set(his)
+        assert len(read) == MAX_REPORTED_IDS
 
 
-def test_the_metrics_call_an_index_ready_while_another_is_built_beside_it(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            await memory.store("I like tea")
-            await memory.services.index.sidecar()
-            memory.services.index._follower.state = "rebuilding, 1 memories so far"
-            told = (await Metrics(lambda: memory.engine).text()).decode()
-            assert "infinite_memory_index_ready 1.0" in told
-            assert "infinite_memory_memories 1.0" in told
+async def test_the_metrics_call_an_index_ready_while_another_is_built_beside_it(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        await memory.store("I like tea")
+        await memory.services.index.sidecar()
+        memory.services.index._follower.state = "rebuilding, 1 memories so far"
+        told = (await Metrics(lambda: memory.engine).text()).decode()
+        assert "infinite_memory_index_ready 1.0" in told
+        assert "infinite_memory_memories 1.0" in told

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "scripts" / "sentences.json"
@@ -35,58 +34,50 @@ async def _fill(memory: Memory, scripts: dict[str, list[str]], first: int) -> di
     return {name: [next(ids) for _ in texts[first:4]] for name, texts in scripts.items()}
 
 
-def test_forgetting_by_words_in_no_script_removes_what_does_not_have_them(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            everything = SCRIPTS | UNREAD
-            await _fill(memory, everything, 1)
-            for name, texts in everything.items():
-                for words in dict.fromkeys((texts[0], texts[4] if len(texts) > 4 else texts[0])):
-                    target = {"scope": name, "query": words}
-                    reply = await memory.ask("delete_memory", target=target)
-                    assert reply["deleted_count"] == 0, (name, words, reply)
-            for name, texts in everything.items():
-                reply = await memory.ask("delete_memory", target={"query": texts[0]})
-                assert reply["deleted_count"] == 0, (name, reply)
+async def test_forgetting_by_words_in_no_script_removes_what_does_not_have_them(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        everything = SCRIPTS | UNREAD
+        await _fill(memory, everything, 1)
+        for name, texts in everything.items():
+            for words in dict.fromkeys((texts[0], texts[4] if len(texts) > 4 else texts[0])):
+                target = {"scope": name, "query": words}
+                reply = await memory.ask("delete_memory", target=target)
+                assert reply["deleted_count"] == 0, (name, words, reply)
+        for name, texts in everything.items():
+            reply = await memory.ask("delete_memory", target={"query": texts[0]})
+            assert reply["deleted_count"] == 0, (name, reply)
 
 
-def test_forgetting_by_its_own_words_removes_the_one_memory_that_has_them(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            everything = SCRIPTS | UNREAD
-            ids = await _fill(memory, everything, 0)
-            for name, texts in everything.items():
-                reply = await memory.ask("delete_memory", target={"scope": name, "query": texts[0]})
-                assert reply["memory_ids"] == [ids[name][0]], (name, reply)
+async def test_forgetting_by_its_own_words_removes_the_one_memory_that_has_them(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        everything = SCRIPTS | UNREAD
+        ids = await _fill(memory, everything, 0)
+        for name, texts in everything.items():
+            reply = await memory.ask("delete_memory", target={"scope": name, "query": texts[0]})
+            assert reply["memory_ids"] == [ids[name][0]], (name, reply)
 
 
-def test_what_has_none_of_the_words_of_a_question_in_another_script_is_found_with_little_confidence(
+async def test_what_has_none_of_the_words_of_a_question_in_another_script_is_found_with_little_confidence(
     open_memory: Open,
 ) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            everything = NOT_LATIN | UNREAD
-            await _fill(memory, everything, 1)
-            for name, texts in everything.items():
-                for mode in ("hybrid", "semantic"):
-                    reply = await memory.ok("retrieve_memory", query=texts[0], scope=name, mode=mode)
-                    sure = [one["confidence"] for one in reply["results"]]
-                    assert all(one < 0.5 for one in sure), (name, mode, reply["results"])
 
-    run(work())
+    async with open_memory() as memory:
+        everything = NOT_LATIN | UNREAD
+        await _fill(memory, everything, 1)
+        for name, texts in everything.items():
+            for mode in ("hybrid", "semantic"):
+                reply = await memory.ok("retrieve_memory", query=texts[0], scope=name, mode=mode)
+                sure = [one["confidence"] for one in reply["results"]]
+                assert all(one < 0.5 for one in sure), (name, mode, reply["results"])
 
 
 @pytest.mark.parametrize("mode", ["text", "hybrid"])
-def test_a_sentence_in_any_script_is_found_by_one_of_its_words(open_memory: Open, mode: str) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            ids = await _fill(memory, SCRIPTS, 0)
-            for name, texts in SCRIPTS.items():
-                reply = await memory.ok("retrieve_memory", query=texts[4], scope="ALL", mode=mode)
-                assert [one["memory_id"] for one in reply["results"]][:1] == ids[name][:1], (name, reply["results"][:2])
+async def test_a_sentence_in_any_script_is_found_by_one_of_its_words(open_memory: Open, mode: str) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        ids = await _fill(memory, SCRIPTS, 0)
+        for name, texts in SCRIPTS.items():
+            reply = await memory.ok("retrieve_memory", query=texts[4], scope="ALL", mode=mode)
+            assert [one["memory_id"] for one in reply["results"]][:1] == ids[name][:1], (name, reply["results"][:2])

@@ -47,17 +47,14 @@ def database_of(memory: Memory) -> tuple[pymongo.MongoClient[Json], str]:
     return pymongo.MongoClient(str(memory.app.config.mongodb.uri)), memory.app.config.mongodb.database
 
 
-def test_a_sound_backup_of_every_kind_restores(open_memory: Open, tmp_path: Path) -> None:
+async def test_a_sound_backup_of_every_kind_restores(open_memory: Open, tmp_path: Path) -> None:
     file = write_backup(tmp_path / "sound.dump", sound_collections())
     assert verify_file(file).memories == 1
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            assert (await memory.ok("restore_backup", file=str(file)))["restored_memories"] == 1
-            [only] = (await memory.ok("list_memories", filter={"scope": "ALL"}))["results"]
-            assert only["text"] == SECRET_TEXT
-
-    run(work())
+    async with open_memory() as memory:
+        assert (await memory.ok("restore_backup", file=str(file)))["restored_memories"] == 1
+        [only] = (await memory.ok("list_memories", filter={"scope": "ALL"}))["results"]
+        assert only["text"] == SECRET_TEXT
 
 
 def spoiled(spoiling: Spoiling) -> tuple[str, dict[str, list[Document]]]:
@@ -179,19 +176,16 @@ def test_what_can_be_stored_by_nobody_is_refused(tmp_path: Path) -> None:
             verify_file(write_backup(tmp_path / "a.dump", collections))
 
 
-def test_derived_values_of_another_version_are_derived_again(open_memory: Open, tmp_path: Path) -> None:
+async def test_derived_values_of_another_version_are_derived_again(open_memory: Open, tmp_path: Path) -> None:
     scope = sound_scope("Straße") | {"name_key": "straße"}  # folded otherwise than we do
     memory_id = ObjectId()
     stale = sound_memory(memory_id) | {"tag_keys": ["TEA"]}
     file = write_backup(tmp_path / "stale.dump", sound_collections(scope, memory=stale))
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            await memory.ok("restore_backup", file=str(file))
-            tagged = await memory.ok("search_by_tag", tag="tea", scope="STRASSE")
-            assert [one["memory_id"] for one in tagged["results"]] == [str(memory_id)]
-
-    run(work())
+    async with open_memory() as memory:
+        await memory.ok("restore_backup", file=str(file))
+        tagged = await memory.ok("search_by_tag", tag="tea", scope="STRASSE")
+        assert [one["memory_id"] for one in tagged["results"]] == [str(memory_id)]
 
 
 def test_a_document_that_is_nested_too_deep_or_no_bson_is_refused(tmp_path: Path) -> None:
@@ -222,91 +216,84 @@ BROKEN: list[tuple[str, Document]] = [
 @pytest.mark.parametrize(
     ("what", "change"), BROKEN, ids=[f"{what}-{number}" for number, (what, _) in enumerate(BROKEN)]
 )
-def test_replace_rescues_a_home_whose_data_cannot_be_opened(open_memory: Open, what: str, change: Document) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            await memory.store("the first cup of the day", "Mornings")
-            good = (await memory.ok("backup_memory"))["path"]
-            scope = await memory.services.scopes.get("Mornings")
-            client, database = database_of(memory)
+async def test_replace_rescues_a_home_whose_data_cannot_be_opened(
+    open_memory: Open, what: str, change: Document
+) -> None:
+
+    async with open_memory() as memory:
+        await memory.store("the first cup of the day", "Mornings")
+        good = (await memory.ok("backup_memory"))["path"]
+        scope = await memory.services.scopes.get("Mornings")
+        client, database = database_of(memory)
+    with client:
+        data = client[database]
+        query: Document = {"_id": ObjectId(scope.scope_id)} if what == "scope" else {"_id": what}
+        target = {"memory": f"mem_{scope.scope_id}", "scope": "scopes"}.get(what, "meta")
+        data[target].update_one({} if what == "memory" else query, change)
+    async with open_memory("home", {"recall.wait_s": "2"}) as memory:
+        replaced = await memory.ok("restore_backup", file=good, mode="replace")
+        assert "saved_before" in replaced
+        found = await everything(memory)
+        assert [one["text"] for one in found["listed"]] == ["the first cup of the day"]
+        assert len(found["found"]) == 1
+        await memory.ok("verify_backup", file=replaced["saved_before"])  # what was broken is beside the rest in it
+        assert (await memory.ok("health_check"))["set_aside"] == []
+        await memory.store("the second cup", "Mornings")
+    async with open_memory() as memory:
+        assert len((await everything(memory))["listed"]) == 2
+
+
+async def test_a_backup_of_a_home_with_a_broken_document_can_be_restored(open_memory: Open) -> None:
+
+    async with open_memory() as memory:
+        await memory.store("sound")
+        broken = await memory.store("broken")
+        scope = await memory.services.scopes.get("Global")
+        client, database = database_of(memory)
         with client:
-            data = client[database]
-            query: Document = {"_id": ObjectId(scope.scope_id)} if what == "scope" else {"_id": what}
-            target = {"memory": f"mem_{scope.scope_id}", "scope": "scopes"}.get(what, "meta")
-            data[target].update_one({} if what == "memory" else query, change)
-        async with open_memory("home", {"recall.wait_s": "2"}) as memory:
-            replaced = await memory.ok("restore_backup", file=good, mode="replace")
-            assert "saved_before" in replaced
-            found = await everything(memory)
-            assert [one["text"] for one in found["listed"]] == ["the first cup of the day"]
-            assert len(found["found"]) == 1
-            await memory.ok("verify_backup", file=replaced["saved_before"])  # what was broken is beside the rest in it
-            assert (await memory.ok("health_check"))["set_aside"] == []
-            await memory.store("the second cup", "Mornings")
-        async with open_memory() as memory:
-            assert len((await everything(memory))["listed"]) == 2
-
-    run(work())
-
-
-def test_a_backup_of_a_home_with_a_broken_document_can_be_restored(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            await memory.store("sound")
-            broken = await memory.store("broken")
-            scope = await memory.services.scopes.get("Global")
-            client, database = database_of(memory)
-            with client:
-                query = {"_id": ObjectId(broken)}
-                client[database][f"mem_{scope.scope_id}"].update_one(query, {"$set": {"revision": "x"}})
-            backup = await memory.ok("backup_memory")
-            assert backup["counts"]["set_aside"] == 1
-            await memory.ok("verify_backup", file=backup["backup_file"])
-        async with open_memory("other") as memory:
-            assert (await memory.ok("restore_backup", file=backup["path"]))["restored_memories"] == 1
-            client, database = database_of(memory)
-            with client:  # and the other one is not lost
-                [aside] = client[database]["set_aside"].find()
-            assert (aside["collection"], bson.decode(aside["document"])["text"]) == (f"mem_{scope.scope_id}", "broken")
-
-    run(work())
+            query = {"_id": ObjectId(broken)}
+            client[database][f"mem_{scope.scope_id}"].update_one(query, {"$set": {"revision": "x"}})
+        backup = await memory.ok("backup_memory")
+        assert backup["counts"]["set_aside"] == 1
+        await memory.ok("verify_backup", file=backup["backup_file"])
+    async with open_memory("other") as memory:
+        assert (await memory.ok("restore_backup", file=backup["path"]))["restored_memories"] == 1
+        client, database = database_of(memory)
+        with client:  # and the other one is not lost
+            [aside] = client[database]["set_aside"].find()
+        assert (aside["collection"], bson.decode(aside["document"])["text"]) == (f"mem_{scope.scope_id}", "broken")
 
 
 @pytest.mark.parametrize("mode", ["merge", "replace"])
-def test_a_dry_run_tells_what_would_change_and_changes_nothing(open_memory: Open, mode: str) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            for number in range(3):
-                await memory.store(f"the first cup of day {number}", f"S{number}")
-            backup = await memory.ok("backup_memory")
-            await memory.ok("delete_memory", target={"scope": "S0"}, forget_mode="hard")
-            await memory.store("a late one", "Late")
-            before, files = await everything(memory), (await memory.ok("list_backups"))["backups"]
-            promised = await memory.ok("restore_backup", file=backup["backup_file"], mode=mode, dry_run=True)
-            assert await everything(memory) == before
-            assert (await memory.ok("list_backups"))["backups"] == files
-            assert await staged_names(memory) == []
-            expected = (1, 2, 0, 0) if mode == "merge" else (3, 0, 2, 1)
-            counts = ("restored_memories", "skipped_memories", "replaced_memories", "removed_memories")
-            assert tuple(promised[name] for name in counts) == expected
-            done = await memory.ok("restore_backup", file=backup["backup_file"], mode=mode)
-            done.pop("saved_before", None)
-            assert promised == done | {"dry_run": True}
+async def test_a_dry_run_tells_what_would_change_and_changes_nothing(open_memory: Open, mode: str) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        for number in range(3):
+            await memory.store(f"the first cup of day {number}", f"S{number}")
+        backup = await memory.ok("backup_memory")
+        await memory.ok("delete_memory", target={"scope": "S0"}, forget_mode="hard")
+        await memory.store("a late one", "Late")
+        before, files = await everything(memory), (await memory.ok("list_backups"))["backups"]
+        promised = await memory.ok("restore_backup", file=backup["backup_file"], mode=mode, dry_run=True)
+        assert await everything(memory) == before
+        assert (await memory.ok("list_backups"))["backups"] == files
+        assert await staged_names(memory) == []
+        expected = (1, 2, 0, 0) if mode == "merge" else (3, 0, 2, 1)
+        counts = ("restored_memories", "skipped_memories", "replaced_memories", "removed_memories")
+        assert tuple(promised[name] for name in counts) == expected
+        done = await memory.ok("restore_backup", file=backup["backup_file"], mode=mode)
+        done.pop("saved_before", None)
+        assert promised == done | {"dry_run": True}
 
 
-def test_a_dry_run_refuses_what_a_restore_would(open_memory: Open, tmp_path: Path) -> None:
+async def test_a_dry_run_refuses_what_a_restore_would(open_memory: Open, tmp_path: Path) -> None:
     _, collections = spoiled(Spoiling(DocumentKind.MEMORY, ("text",), MISSING))
     file = write_backup(tmp_path / "a.dump", collections)
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            await memory.store("there")
-            refused = await memory.ask("restore_backup", file=str(file), mode="replace", dry_run=True)
-            assert refused["error_code"] == "BACKUP_ERROR"
-
-    run(work())
+    async with open_memory() as memory:
+        await memory.store("there")
+        refused = await memory.ask("restore_backup", file=str(file), mode="replace", dry_run=True)
+        assert refused["error_code"] == "BACKUP_ERROR"
 
 
 def test_a_scope_that_is_marked_for_removal_is_refused(tmp_path: Path) -> None:
@@ -317,7 +304,7 @@ def test_a_scope_that_is_marked_for_removal_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", [{"mode": "replace"}, {"mode": "merge"}, {"scope": "Work", "as_scope": "Other"}])
-def test_fields_that_no_version_of_ours_wrote_hinder_no_restore_that_verify_promises(
+async def test_fields_that_no_version_of_ours_wrote_hinder_no_restore_that_verify_promises(
     open_memory: Open, tmp_path: Path, how: Json
 ) -> None:
     collections = sound_collections()
@@ -331,16 +318,13 @@ def test_fields_that_no_version_of_ours_wrote_hinder_no_restore_that_verify_prom
     file = write_backup(tmp_path / "odd.dump", odd)
     assert verify_file(file).memories == 1
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            await memory.ok("restore_backup", file=str(first))
-            [there] = (await memory.ok("list_memories", filter={"scope": "ALL"}))["results"]
-            await memory.ok("update_memory", memory_id=there["memory_id"], content="said since")
-            await memory.ok("restore_backup", file=str(file), **how)
-            texts = [one["text"] for one in (await memory.ok("list_memories", filter={"scope": "ALL"}))["results"]]
-            assert sorted(texts) == {
-                "replace": [SECRET_TEXT], "merge": ["said since"], None: sorted([SECRET_TEXT, "said since"])
-            }[how.get("mode")]  # fmt: skip
-            assert (await memory.ok("health_check"))["healthy"]
-
-    run(work())
+    async with open_memory() as memory:
+        await memory.ok("restore_backup", file=str(first))
+        [there] = (await memory.ok("list_memories", filter={"scope": "ALL"}))["results"]
+        await memory.ok("update_memory", memory_id=there["memory_id"], content="said since")
+        await memory.ok("restore_backup", file=str(file), **how)
+        texts = [one["text"] for one in (await memory.ok("list_memories", filter={"scope": "ALL"}))["results"]]
+        assert sorted(texts) == {
+            "replace": [SECRET_TEXT], "merge": ["said since"], None: sorted([SECRET_TEXT, "said since"])
+        }[how.get("mode")]  # fmt: skip
+        assert (await memory.ok("health_check"))["healthy"]

@@ -14,7 +14,7 @@ import bson
 import pymongo
 import pytest
 
-from tests.mongo_server import fresh_database, run
+from tests.mongo_server import fresh_database
 from tests.processes import ROOT
 from tests.store.lifecycle.conftest import Json, Memory, Open
 
@@ -64,42 +64,35 @@ def load_collections(uri: str, database: str) -> None:
                 collection.insert_many(documents)
 
 
-def test_a_backup_of_0_1_0_restores_into_a_new_home(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory("home", ZONE) as memory:
-            verified = await memory.ok("verify_backup", file=str(FOLDER / "backup.dump"))
-            assert (verified["whole"], verified["counts"]["scopes"]) == (True, 7)
-            await memory.ok("restore_backup", file=str(FOLDER / "backup.dump"))
-            await assert_answers_as_then(memory)
+async def test_a_backup_of_0_1_0_restores_into_a_new_home(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory("home", ZONE) as memory:
+        verified = await memory.ok("verify_backup", file=str(FOLDER / "backup.dump"))
+        assert (verified["whole"], verified["counts"]["scopes"]) == (True, 7)
+        await memory.ok("restore_backup", file=str(FOLDER / "backup.dump"))
+        await assert_answers_as_then(memory)
 
 
-def test_a_database_of_0_1_0_is_started_over(open_memory: Open, mongo_uri: str) -> None:
+async def test_a_database_of_0_1_0_is_started_over(open_memory: Open, mongo_uri: str) -> None:
     database = fresh_database()
 
-    async def work() -> None:
-        async with open_memory("home", ZONE | {"mongodb.database": database}) as memory:
-            await assert_answers_as_then(memory)
-            backup = await memory.ok("backup_memory")
-        async with open_memory("copy", ZONE) as memory:  # and what is backed up from there today is the same memory
-            await memory.ok("restore_backup", file=backup["path"])
-            await assert_answers_as_then(memory)
-
     load_collections(mongo_uri, database)
-    run(work())
+    async with open_memory("home", ZONE | {"mongodb.database": database}) as memory:
+        await assert_answers_as_then(memory)
+        backup = await memory.ok("backup_memory")
+    async with open_memory("copy", ZONE) as memory:  # and what is backed up from there today is the same memory
+        await memory.ok("restore_backup", file=backup["path"])
+        await assert_answers_as_then(memory)
 
 
 @pytest.mark.parametrize("mode", ["merge", "replace"])
-def test_a_backup_of_0_1_0_restores_over_existing_memories(open_memory: Open, mode: str) -> None:
-    async def work() -> None:
-        async with open_memory("home", ZONE) as memory:
-            hard = next(answer for answer in RECORDED["answers"] if answer["request"]["action"] == "get_memory")
-            await memory.store("something of today", "Today")
-            await memory.ok("restore_backup", file=str(FOLDER / "backup.dump"), mode=mode)
-            reply = await memory.ok("get_memory", memory_id=hard["request"]["memory_id"])
-            assert_contains(reply, hard["reply"])
-            scopes = {scope["scope_name"] for scope in (await memory.ok("list_memory_scopes"))["scopes"]}
-            assert ("Today" in scopes) == (mode == "merge")
+async def test_a_backup_of_0_1_0_restores_over_existing_memories(open_memory: Open, mode: str) -> None:
 
-    run(work())
+    async with open_memory("home", ZONE) as memory:
+        hard = next(answer for answer in RECORDED["answers"] if answer["request"]["action"] == "get_memory")
+        await memory.store("something of today", "Today")
+        await memory.ok("restore_backup", file=str(FOLDER / "backup.dump"), mode=mode)
+        reply = await memory.ok("get_memory", memory_id=hard["request"]["memory_id"])
+        assert_contains(reply, hard["reply"])
+        scopes = {scope["scope_name"] for scope in (await memory.ok("list_memory_scopes"))["scopes"]}
+        assert ("Today" in scopes) == (mode == "merge")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from infinite_memory.transfer.serialization import escape_cell, escape_returns, unescape_cell, unescape_returns
 from tests.import_files import memories, read_entries
-from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Open
 
 LONG = bool(os.environ.get("INFINITE_MEMORY_TEST_LONG"))
@@ -39,40 +38,33 @@ FORMULAS = [
 
 
 @pytest.mark.parametrize("form", ["markdown", "csv", "jsonl"])
-def test_texts_that_look_like_an_export_come_back_as_the_memories_they_were(open_memory: Open, form: str) -> None:
+async def test_texts_that_look_like_an_export_come_back_as_the_memories_they_were(open_memory: Open, form: str) -> None:
     texts = FORGERIES + FORMULAS
 
-    async def work() -> None:
-        async with open_memory("old") as old:
-            await old.ok("create_memory_scope", scope_name="S", description=f"about\n\n{FORGED}".replace("\n", "\r\n"))
-            ids = [await old.store(text, "S", tags=["=1+1", "t"], title=f"a\r{FORGED}", speaker="=x") for text in texts]
-            written = await old.ok("export_memory", format=form)
-        async with open_memory("new") as new:
-            done = await new.ok("import_memory", path=written["path"])
-            assert (done["added"], done["skipped"]) == (len(texts), 0)
-            listed = await new.ok("list_memories", filter={"scope": "ALL"}, limit=100)
-            assert {one["memory_id"]: one["text"] for one in listed["results"]} == dict(zip(ids, texts, strict=True))
-            assert {(one["scope"], one["speaker"], *one["tags"]) for one in listed["results"]} == {
-                ("S", "=x", "=1+1", "t")
-            }
-
-    run(work())
+    async with open_memory("old") as old:
+        await old.ok("create_memory_scope", scope_name="S", description=f"about\n\n{FORGED}".replace("\n", "\r\n"))
+        ids = [await old.store(text, "S", tags=["=1+1", "t"], title=f"a\r{FORGED}", speaker="=x") for text in texts]
+        written = await old.ok("export_memory", format=form)
+    async with open_memory("new") as new:
+        done = await new.ok("import_memory", path=written["path"])
+        assert (done["added"], done["skipped"]) == (len(texts), 0)
+        listed = await new.ok("list_memories", filter={"scope": "ALL"}, limit=100)
+        assert {one["memory_id"]: one["text"] for one in listed["results"]} == dict(zip(ids, texts, strict=True))
+        assert {(one["scope"], one["speaker"], *one["tags"]) for one in listed["results"]} == {("S", "=x", "=1+1", "t")}
 
 
-def test_no_cell_of_a_table_begins_a_formula(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            for text in FORMULAS:
-                await memory.store(text, "=scope", tags=["@tag"], title="+title", speaker="-speaker")
-            written = await memory.ok("export_memory", format="csv")
-            with Path(written["path"]).open(encoding="utf-8", newline="") as file:
-                cells = [cell for row in csv.reader(file) for cell in row]
-            assert len(cells) > 16 * len(FORMULAS)
-            for cell in cells:
-                shown = cell.lstrip(" \u00a0\ufeff\x00")
-                assert not shown.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"))
+async def test_no_cell_of_a_table_begins_a_formula(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        for text in FORMULAS:
+            await memory.store(text, "=scope", tags=["@tag"], title="+title", speaker="-speaker")
+        written = await memory.ok("export_memory", format="csv")
+        with Path(written["path"]).open(encoding="utf-8", newline="") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        assert len(cells) > 16 * len(FORMULAS)
+        for cell in cells:
+            shown = cell.lstrip(" \u00a0\ufeff\x00")
+            assert not shown.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"))
 
 
 ANY = st.text(st.sampled_from("'=+-@ \t\r\n\u00a0\ufeff&amp;#13;x,\"＝\x00"), max_size=12) | st.text(max_size=12)

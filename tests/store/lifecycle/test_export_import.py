@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from infinite_memory.models import Fact, FactId, Link, MemoryId, ScopeId
-from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Memory, Open
 
 # The shapes below are those of the programs' own files, as their documentation and source describe them in 2025.
@@ -138,39 +137,34 @@ CASES = [
 
 
 @pytest.mark.parametrize(("make", "form", "added", "skipped", "text"), CASES, ids=[case[1] for case in CASES])
-def test_what_others_export_comes_in_once(
+async def test_what_others_export_comes_in_once(
     open_memory: Open, tmp_path: Path, make: Callable[[Path], Path], form: str, added: int, skipped: int, text: str
 ) -> None:
     path = str(make(tmp_path))
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            promised = await memory.ok("import_memory", path=path, dry_run=True)
-            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 0
-            first = await memory.ok("import_memory", path=path)
-            again = await memory.ok("import_memory", path=path)
-            assert (first["format"], first["added"], first["skipped"]) == (form, added, skipped)
-            assert (promised["added"], promised["skipped"]) == (added, skipped)
-            assert (again["added"], again["present"]) == (0, added)
-            listed = await memory.ok("list_memories", filter={"scope": "ALL"})
-            assert text in {one["text"] for one in listed["results"]}
-            near = await memory.ok("retrieve_memory", query=text, top_k=1)
-            assert near["results"][0]["text"] == text
-
-    run(work())
+    async with open_memory() as memory:
+        promised = await memory.ok("import_memory", path=path, dry_run=True)
+        assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == 0
+        first = await memory.ok("import_memory", path=path)
+        again = await memory.ok("import_memory", path=path)
+        assert (first["format"], first["added"], first["skipped"]) == (form, added, skipped)
+        assert (promised["added"], promised["skipped"]) == (added, skipped)
+        assert (again["added"], again["present"]) == (0, added)
+        listed = await memory.ok("list_memories", filter={"scope": "ALL"})
+        assert text in {one["text"] for one in listed["results"]}
+        near = await memory.ok("retrieve_memory", query=text, top_k=1)
+        assert near["results"][0]["text"] == text
 
 
-def test_times_speakers_and_conversations_come_along(open_memory: Open, tmp_path: Path) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            await memory.ok("import_memory", path=str(claude(tmp_path)), scope="Boat talk")
-            listed = await memory.ok("search_by_scope", scope="Boat talk")
-            newest = listed["results"][0]
-            assert (newest["speaker"], newest["timestamp"], newest["conversation_id"], newest["title"]) == (
-                "assistant", "2024-05-01T10:00:05.000Z", "c1", "Boat",
-            )  # fmt: skip
+async def test_times_speakers_and_conversations_come_along(open_memory: Open, tmp_path: Path) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        await memory.ok("import_memory", path=str(claude(tmp_path)), scope="Boat talk")
+        listed = await memory.ok("search_by_scope", scope="Boat talk")
+        newest = listed["results"][0]
+        assert (newest["speaker"], newest["timestamp"], newest["conversation_id"], newest["title"]) == (
+            "assistant", "2024-05-01T10:00:05.000Z", "c1", "Boat",
+        )  # fmt: skip
 
 
 async def everything(memory: Memory) -> list[Json]:
@@ -225,116 +219,101 @@ async def some_history(memory: Memory) -> str:
     return hidden
 
 
-def test_our_own_lines_lose_nothing(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory("old") as old:
-            await some_memories(old)
-            hidden = await some_history(old)
-            before = await everything(old), await history(old)
-            written = await old.ok("export_memory", include_deleted=True)
-        async with open_memory("new") as new:
-            promised = await new.ok("import_memory", path=written["path"], dry_run=True)
-            assert [one.name for one in new.services.scopes.all()] == ["Global"]
-            done = await new.ok("import_memory", path=written["path"])
-            assert (done["format"], done["added"], done["skipped"]) == ("infinite-memory", 6, 0)
-            assert done["also_added"] == {"scopes": 3, "revisions": 2, "facts": 2, "links": 1}
-            assert promised == done | {"dry_run": True}
-            assert (await everything(new), await history(new)) == before
-            await new.ok("restore_memory", memory_id=hidden)
-            again = await new.ok("import_memory", path=written["path"])
-            assert (again["added"], again["skipped"], again.get("also_added")) == (0, 0, None)
-            changed = before[1]["links"][0].from_id
-            await new.ok("update_memory", memory_id=changed, content="fourth")
-            kept = (await new.ok("get_memory", memory_id=changed))["revisions"]
-            assert [one["text"] for one in kept] == ["first", "second", "third"]
+async def test_our_own_lines_lose_nothing(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory("old") as old:
+        await some_memories(old)
+        hidden = await some_history(old)
+        before = await everything(old), await history(old)
+        written = await old.ok("export_memory", include_deleted=True)
+    async with open_memory("new") as new:
+        promised = await new.ok("import_memory", path=written["path"], dry_run=True)
+        assert [one.name for one in new.services.scopes.all()] == ["Global"]
+        done = await new.ok("import_memory", path=written["path"])
+        assert (done["format"], done["added"], done["skipped"]) == ("infinite-memory", 6, 0)
+        assert done["also_added"] == {"scopes": 3, "revisions": 2, "facts": 2, "links": 1}
+        assert promised == done | {"dry_run": True}
+        assert (await everything(new), await history(new)) == before
+        await new.ok("restore_memory", memory_id=hidden)
+        again = await new.ok("import_memory", path=written["path"])
+        assert (again["added"], again["skipped"], again.get("also_added")) == (0, 0, None)
+        changed = before[1]["links"][0].from_id
+        await new.ok("update_memory", memory_id=changed, content="fourth")
+        kept = (await new.ok("get_memory", memory_id=changed))["revisions"]
+        assert [one["text"] for one in kept] == ["first", "second", "third"]
 
 
-def test_what_is_stored_with_odd_names_and_many_tags_comes_in_again(open_memory: Open) -> None:
+async def test_what_is_stored_with_odd_names_and_many_tags_comes_in_again(open_memory: Open) -> None:
     """Marks of direction are part of Hebrew and Arabic names; merged duplicates have more tags than one request may give."""
 
-    async def work() -> None:
-        async with open_memory("old") as old:
-            odd = {"scope": "\u200fעברית", "tags": ["\u200fתג", "two\nlines", "a\0b"], "a\0b": {"c.d": 1}}
-            await old.store("of odd names", **odd)
-            for number in range(3):
-                tags = [f"tag {number} {one}" for one in range(60)]
-                await old.store("said again", "Many", tags=tags, timestamp=f"2024-01-0{number + 1}T08:00:00Z")
-            await old.ok("optimize_memory", operations=["deduplicate"])
-            written = await old.ok("export_memory")
-        async with open_memory("new") as new:
-            done = await new.ok("import_memory", path=written["path"])
-            assert (done["added"], done["skipped"]) == (2, 0), done
-            [found] = (await new.ok("list_memories", scope="\u200fעברית"))["results"]
-            assert (found["tags"], found["metadata"]) == (odd["tags"], {"a\0b": {"c.d": 1}})
-            [united] = (await new.ok("list_memories", scope="Many"))["results"]
-            assert (len(united["tags"]), len(united["occurrences"])) == (180, 3)
-
-    run(work())
+    async with open_memory("old") as old:
+        odd = {"scope": "\u200fעברית", "tags": ["\u200fתג", "two\nlines", "a\0b"], "a\0b": {"c.d": 1}}
+        await old.store("of odd names", **odd)
+        for number in range(3):
+            tags = [f"tag {number} {one}" for one in range(60)]
+            await old.store("said again", "Many", tags=tags, timestamp=f"2024-01-0{number + 1}T08:00:00Z")
+        await old.ok("optimize_memory", operations=["deduplicate"])
+        written = await old.ok("export_memory")
+    async with open_memory("new") as new:
+        done = await new.ok("import_memory", path=written["path"])
+        assert (done["added"], done["skipped"]) == (2, 0), done
+        [found] = (await new.ok("list_memories", scope="\u200fעברית"))["results"]
+        assert (found["tags"], found["metadata"]) == (odd["tags"], {"a\0b": {"c.d": 1}})
+        [united] = (await new.ok("list_memories", scope="Many"))["results"]
+        assert (len(united["tags"]), len(united["occurrences"])) == (180, 3)
 
 
-def test_of_two_facts_that_would_hold_in_one_place_the_second_is_named_as_left_out(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory("old") as old:
-            parts = old.services
-            for name, place in (("Ada at home", "Rome"), ("Ada at work", "Oslo")):
-                await old.ok("create_memory_scope", scope_name=name)
-                scope = await parts.scopes.get(name)
-                await parts.store.facts.put(Fact(FactId(""), scope.scope_id, "Ada", "lives in", place, parts.clock()))
-            written = await old.ok("export_memory")
-        async with open_memory("new") as new:
-            promised = await new.ok("import_memory", path=written["path"], scope="Both", dry_run=True)
-            done = await new.ok("import_memory", path=written["path"], scope="Both")
-            assert (done["also_added"], done["skipped"]) == ({"facts": 1}, 1)
-            assert "something else holds" in done["skipped_entries"][0]["why"]
-            assert promised == done | {"dry_run": True}
-            scope = await new.services.scopes.get("Both")
-            assert len(await new.services.store.facts.history(scope.scope_id, "Ada", "lives in")) == 1
+async def test_of_two_facts_that_would_hold_in_one_place_the_second_is_named_as_left_out(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory("old") as old:
+        parts = old.services
+        for name, place in (("Ada at home", "Rome"), ("Ada at work", "Oslo")):
+            await old.ok("create_memory_scope", scope_name=name)
+            scope = await parts.scopes.get(name)
+            await parts.store.facts.put(Fact(FactId(""), scope.scope_id, "Ada", "lives in", place, parts.clock()))
+        written = await old.ok("export_memory")
+    async with open_memory("new") as new:
+        promised = await new.ok("import_memory", path=written["path"], scope="Both", dry_run=True)
+        done = await new.ok("import_memory", path=written["path"], scope="Both")
+        assert (done["also_added"], done["skipped"]) == ({"facts": 1}, 1)
+        assert "something else holds" in done["skipped_entries"][0]["why"]
+        assert promised == done | {"dry_run": True}
+        scope = await new.services.scopes.get("Both")
+        assert len(await new.services.store.facts.history(scope.scope_id, "Ada", "lives in")) == 1
 
 
 @pytest.mark.parametrize("form", ["csv", "markdown"])
-def test_tags_with_commas_and_brackets_stay_what_they_are(open_memory: Open, form: str) -> None:
+async def test_tags_with_commas_and_brackets_stay_what_they_are(open_memory: Open, form: str) -> None:
     tags = ["tea, green", "one,two", '=SUM("a","b")'], ["[draft]", "plain"], ['["a"]'], ["tea", "green"]
 
-    async def work() -> None:
-        async with open_memory("old") as old:
-            ids = [await old.store(f"memory {number}", "Work", tags=some) for number, some in enumerate(tags)]
-            written = await old.ok("export_memory", format=form)
-        async with open_memory("new") as new:
-            await new.ok("import_memory", path=written["path"])
-            for memory_id, some in zip(ids, tags, strict=True):
-                assert (await new.ok("get_memory", memory_id=memory_id))["memory"]["tags"] == some
-
-    run(work())
+    async with open_memory("old") as old:
+        ids = [await old.store(f"memory {number}", "Work", tags=some) for number, some in enumerate(tags)]
+        written = await old.ok("export_memory", format=form)
+    async with open_memory("new") as new:
+        await new.ok("import_memory", path=written["path"])
+        for memory_id, some in zip(ids, tags, strict=True):
+            assert (await new.ok("get_memory", memory_id=memory_id))["memory"]["tags"] == some
 
 
 @pytest.mark.parametrize("form", ["csv", "markdown"])
-def test_other_forms_keep_texts_tags_and_times(open_memory: Open, form: str) -> None:
-    async def work() -> None:
-        async with open_memory("old") as old:
-            await some_memories(old)
-            before = await everything(old)
-            written = await old.ok("export_memory", format=form)
-        async with open_memory("new") as new:
-            done = await new.ok("import_memory", path=written["path"])
-            assert (done["format"], done["added"], done["skipped"]) == (form, 3, 0)
-            kept = ("memory_id", "text", "tags", "timestamp", "scope", "speaker", "conversation_id")
-            shown = [[[one.get(name) for name in kept] for one in found] for found in (before, await everything(new))]
-            assert shown[0] == shown[1]
+async def test_other_forms_keep_texts_tags_and_times(open_memory: Open, form: str) -> None:
 
-    run(work())
+    async with open_memory("old") as old:
+        await some_memories(old)
+        before = await everything(old)
+        written = await old.ok("export_memory", format=form)
+    async with open_memory("new") as new:
+        done = await new.ok("import_memory", path=written["path"])
+        assert (done["format"], done["added"], done["skipped"]) == (form, 3, 0)
+        kept = ("memory_id", "text", "tags", "timestamp", "scope", "speaker", "conversation_id")
+        shown = [[[one.get(name) for name in kept] for one in found] for found in (before, await everything(new))]
+        assert shown[0] == shown[1]
 
 
-def test_a_file_in_no_known_form_is_refused(open_memory: Open, tmp_path: Path) -> None:
+async def test_a_file_in_no_known_form_is_refused(open_memory: Open, tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            for name in ("photo.png", "none.json"):
-                refused = await memory.ask("import_memory", path=str(tmp_path / name))
-                assert refused["error_code"] == "INVALID_REQUEST"
-
-    run(work())
+    async with open_memory() as memory:
+        for name in ("photo.png", "none.json"):
+            refused = await memory.ask("import_memory", path=str(tmp_path / name))
+            assert refused["error_code"] == "INVALID_REQUEST"

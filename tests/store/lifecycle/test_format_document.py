@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Open
 
 if sys.version_info >= (3, 14):
@@ -74,7 +73,9 @@ def read_as_documented(data: bytes) -> tuple[Json, dict[str, list[Json]], Json]:
 
 
 @pytest.mark.parametrize("lock", ["", "backup.passphrase_file", "backup.key_file"])
-def test_a_reader_made_from_the_document_reads_what_was_backed_up(open_memory: Open, tmp_path: Path, lock: str) -> None:
+async def test_a_reader_made_from_the_document_reads_what_was_backed_up(
+    open_memory: Open, tmp_path: Path, lock: str
+) -> None:
     (tmp_path / "secret").write_bytes(KEY if lock.endswith("key_file") else f"{PASSPHRASE}\nsecond line".encode())
     flags = {lock: str(tmp_path / "secret")} if lock else {}
 
@@ -88,7 +89,7 @@ def test_a_reader_made_from_the_document_reads_what_was_backed_up(open_memory: O
             found = await store.fetch(await store.locate([ids[0]]), vectors=True)  # type: ignore[list-item]
             return made, ids, found[ids[0]].embedding  # type: ignore[index]
 
-    made, ids, embedding = run(work())
+    made, ids, embedding = await work()
     head, collections, _ = read_as_documented(Path(made["path"]).read_bytes())
     assert (head["product"], head["created_at"], head["reason"]) == ("infinite-memory", made["created_at"], "asked")
     assert ("lock" in head) == bool(lock)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Json, Open
 
 MESSAGE = {"id": "m1", "author": {"role": "user"}, "content": {"parts": ["eggs"]}, "create_time": 1700000000.5}
@@ -61,18 +60,15 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("make", "said"), REFUSED)
-def test_a_file_that_cannot_be_read_is_refused_with_the_reason(
+async def test_a_file_that_cannot_be_read_is_refused_with_the_reason(
     open_memory: Open, tmp_path: Path, make: Callable[[Path], Path], said: str
 ) -> None:
     path = str(make(tmp_path))
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            refused = await memory.ask("import_memory", path=path)
-            assert refused["error_code"] == "INVALID_REQUEST", refused
-            assert any(one in refused["error"] for one in said.split("|")), refused
-
-    run(work())
+    async with open_memory() as memory:
+        refused = await memory.ask("import_memory", path=path)
+        assert refused["error_code"] == "INVALID_REQUEST", refused
+        assert any(one in refused["error"] for one in said.split("|")), refused
 
 
 TAKEN = [
@@ -99,52 +95,41 @@ TAKEN = [
 
 
 @pytest.mark.parametrize(("make", "added", "skipped"), TAKEN)
-def test_what_is_odd_is_left_out_and_the_rest_comes_in(
+async def test_what_is_odd_is_left_out_and_the_rest_comes_in(
     open_memory: Open, tmp_path: Path, make: Callable[[Path], Path], added: int, skipped: int
 ) -> None:
     path = str(make(tmp_path))
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            promised = await memory.ok("import_memory", path=path, dry_run=True)
-            done = await memory.ok("import_memory", path=path)
-            assert promised == done | {"dry_run": True}
-            assert (done["added"], done["skipped"]) == (added, skipped), done
-            assert all(one["why"] for one in done.get("skipped_entries", []))
-            assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == added
-
-    run(work())
+    async with open_memory() as memory:
+        promised = await memory.ok("import_memory", path=path, dry_run=True)
+        done = await memory.ok("import_memory", path=path)
+        assert promised == done | {"dry_run": True}
+        assert (done["added"], done["skipped"]) == (added, skipped), done
+        assert all(one["why"] for one in done.get("skipped_entries", []))
+        assert (await memory.ok("get_memory_stats"))["stats"]["total_memories"] == added
 
 
-def test_a_device_is_no_file(open_memory: Open) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            refused = await memory.ask("import_memory", path="/dev/zero")
-            assert refused["error_code"] == "INVALID_REQUEST"
+async def test_a_device_is_no_file(open_memory: Open) -> None:
 
-    run(work())
+    async with open_memory() as memory:
+        refused = await memory.ask("import_memory", path="/dev/zero")
+        assert refused["error_code"] == "INVALID_REQUEST"
 
 
-def test_a_format_that_the_file_is_not_in_is_said(open_memory: Open, tmp_path: Path) -> None:
+async def test_a_format_that_the_file_is_not_in_is_said(open_memory: Open, tmp_path: Path) -> None:
     path = as_json("m.json", {"memories": []})(tmp_path)
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            refused = await memory.ask("import_memory", path=str(path), format="chatgpt")
-            assert "not in the form chatgpt" in refused["error"]
-
-    run(work())
+    async with open_memory() as memory:
+        refused = await memory.ask("import_memory", path=str(path), format="chatgpt")
+        assert "not in the form chatgpt" in refused["error"]
 
 
-def test_a_scope_that_was_put_away_here_takes_nothing_in(open_memory: Open, tmp_path: Path) -> None:
+async def test_a_scope_that_was_put_away_here_takes_nothing_in(open_memory: Open, tmp_path: Path) -> None:
     path = as_bytes("e.jsonl", lines({"kind": "scope", "name": "Old"}, memory_line(scope="Old")))(tmp_path)
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            await memory.ok("create_memory_scope", scope_name="Old")
-            await memory.ok("delete_memory", target={"scope": "Old"})
-            for dry_run in (True, False):
-                done = await memory.ok("import_memory", path=str(path), dry_run=dry_run)
-                assert (done["added"], done["skipped"]) == (0, 1)
-
-    run(work())
+    async with open_memory() as memory:
+        await memory.ok("create_memory_scope", scope_name="Old")
+        await memory.ok("delete_memory", target={"scope": "Old"})
+        for dry_run in (True, False):
+            done = await memory.ok("import_memory", path=str(path), dry_run=dry_run)
+            assert (done["added"], done["skipped"]) == (0, 1)

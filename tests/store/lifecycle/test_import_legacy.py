@@ -12,7 +12,7 @@ from bson import ObjectId
 
 from infinite_memory.errors import InvalidRequestError
 from infinite_memory.store.mongo.legacy_mongodb import check_hosts
-from tests.mongo_server import fresh_database, run
+from tests.mongo_server import fresh_database
 from tests.store.lifecycle.conftest import Memory, Open
 
 # The documents have the shapes that the older product's documentation and code describe (its collections by either spelling).
@@ -78,76 +78,67 @@ async def texts(memory: Memory) -> list[str]:
     return sorted(one["text"] for one in listed["results"])
 
 
-def test_an_older_database_comes_in_once(
+async def test_an_older_database_comes_in_once(
     open_memory: Open, mongo_uri: str, older: pymongo.database.Database[dict[str, Any]]
 ) -> None:
     ids = fill(older)
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            where = {"mongodb_uri": mongo_uri, "database": older.name}
-            promised = await memory.ok("import_memory", **where, dry_run=True)
-            assert await texts(memory) == []
-            done = await memory.ok("import_memory", **where)
-            assert promised == done | {"dry_run": True}
-            assert (done["format"], done["added"], done["skipped"]) == ("infinite-memory-mcp", 11, 4)
-            assert done["also_added"] == {"scopes": 2}
-            reasons = {one["entry"]: one["why"] for one in done["skipped_entries"]}
-            assert reasons["1 document of memory_index"] == "are made anew"
-            assert reasons["1 document of plugins"] == "are of no kind that is known"
-            assert sorted(await texts(memory)) == sorted(
-                [
-                    "My favorite color is blue", "Noted: blue.", "Der Schlüssel hängt am Brett — 鍵",
-                    "They spoke of colours.", "name: Jane Doe", "tone: casual", "favorite color: blue", "pets: cat, dog",
-                    "contacts 1: name Alice, relation sister", "allergic to penicillin", "home city: Oslo",
-                ]
-            )  # fmt: skip
-            blue = (await memory.ok("get_memory", memory_id=ids["blue"]))["memory"]
-            kept = ("scope", "tags", "speaker", "conversation_id", "timestamp", "source")
-            assert [blue[name] for name in kept] == [
-                "Personal", ["preferences", "colors"], "user", "c-1", "2025-05-03T10:01:00.250Z", "conversation",
-            ]  # fmt: skip
-            summary = (await memory.ok("get_memory", memory_id=ids["summary"]))["memory"]
-            assert (summary["source"], summary["metadata"]["message_refs"]) == ("summary", [ids["blue"]])
-            again = await memory.ok("import_memory", **where)
-            assert (again["added"], again["present"], again.get("also_added")) == (0, 11, None)
-            near = await memory.ok("retrieve_memory", query="what is my favorite color?", scope="Personal", top_k=1)
-            assert near["results"][0]["memory_id"] == ids["blue"]
-            named = {one["scope_name"]: one["description"] for one in (await memory.ok("list_memory_scopes"))["scopes"]}
-            assert named["Personal"] == "about me"
-
-    run(work())
+    async with open_memory() as memory:
+        where = {"mongodb_uri": mongo_uri, "database": older.name}
+        promised = await memory.ok("import_memory", **where, dry_run=True)
+        assert await texts(memory) == []
+        done = await memory.ok("import_memory", **where)
+        assert promised == done | {"dry_run": True}
+        assert (done["format"], done["added"], done["skipped"]) == ("infinite-memory-mcp", 11, 4)
+        assert done["also_added"] == {"scopes": 2}
+        reasons = {one["entry"]: one["why"] for one in done["skipped_entries"]}
+        assert reasons["1 document of memory_index"] == "are made anew"
+        assert reasons["1 document of plugins"] == "are of no kind that is known"
+        assert sorted(await texts(memory)) == sorted(
+            [
+                "My favorite color is blue", "Noted: blue.", "Der Schlüssel hängt am Brett — 鍵",
+                "They spoke of colours.", "name: Jane Doe", "tone: casual", "favorite color: blue", "pets: cat, dog",
+                "contacts 1: name Alice, relation sister", "allergic to penicillin", "home city: Oslo",
+            ]
+        )  # fmt: skip
+        blue = (await memory.ok("get_memory", memory_id=ids["blue"]))["memory"]
+        kept = ("scope", "tags", "speaker", "conversation_id", "timestamp", "source")
+        assert [blue[name] for name in kept] == [
+            "Personal", ["preferences", "colors"], "user", "c-1", "2025-05-03T10:01:00.250Z", "conversation",
+        ]  # fmt: skip
+        summary = (await memory.ok("get_memory", memory_id=ids["summary"]))["memory"]
+        assert (summary["source"], summary["metadata"]["message_refs"]) == ("summary", [ids["blue"]])
+        again = await memory.ok("import_memory", **where)
+        assert (again["added"], again["present"], again.get("also_added")) == (0, 11, None)
+        near = await memory.ok("retrieve_memory", query="what is my favorite color?", scope="Personal", top_k=1)
+        assert near["results"][0]["memory_id"] == ids["blue"]
+        named = {one["scope_name"]: one["description"] for one in (await memory.ok("list_memory_scopes"))["scopes"]}
+        assert named["Personal"] == "about me"
 
 
-def test_the_spelling_of_the_documentation_is_known_too(
+async def test_the_spelling_of_the_documentation_is_known_too(
     open_memory: Open, mongo_uri: str, older: pymongo.database.Database[dict[str, Any]]
 ) -> None:
     older["ConversationHistory"].insert_one({"text": "tea at five", "scope": "Work"})
     older["metadata_scopes"].insert_one({"type": "scope", "scope_name": "Work"})
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            done = await memory.ok("import_memory", mongodb_uri=mongo_uri, database=older.name, scope="Old things")
-            assert done["added"] == 1
-            assert [one["text"] for one in (await memory.ok("search_by_scope", scope="Old things"))["results"]] == [
-                "tea at five"
-            ]
-
-    run(work())
+    async with open_memory() as memory:
+        done = await memory.ok("import_memory", mongodb_uri=mongo_uri, database=older.name, scope="Old things")
+        assert done["added"] == 1
+        assert [one["text"] for one in (await memory.ok("search_by_scope", scope="Old things"))["results"]] == [
+            "tea at five"
+        ]
 
 
-def test_collections_that_differ_only_in_their_spelling_are_all_read(
+async def test_collections_that_differ_only_in_their_spelling_are_all_read(
     open_memory: Open, mongo_uri: str, older: pymongo.database.Database[dict[str, Any]]
 ) -> None:
     older["ConversationHistory"].insert_one({"text": "tea at five"})
     older["conversation_history"].insert_one({"text": "coffee at nine"})
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            assert (await memory.ok("import_memory", mongodb_uri=mongo_uri, database=older.name))["added"] == 2
-            assert await texts(memory) == ["coffee at nine", "tea at five"]
-
-    run(work())
+    async with open_memory() as memory:
+        assert (await memory.ok("import_memory", mongodb_uri=mongo_uri, database=older.name))["added"] == 2
+        assert await texts(memory) == ["coffee at nine", "tea at five"]
 
 
 @pytest.mark.parametrize(
@@ -158,32 +149,27 @@ def test_collections_that_differ_only_in_their_spelling_are_all_read(
         ("mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200", None, "name the database"),
     ],
 )
-def test_what_cannot_be_reached_is_said_and_no_password_shown(
+async def test_what_cannot_be_reached_is_said_and_no_password_shown(
     open_memory: Open, uri: str, database: str | None, said: str
 ) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            refused = await memory.ask("import_memory", mongodb_uri=uri, database=database)
-            assert refused["error_code"] == "INVALID_REQUEST"
-            assert said in refused["error"]
-            assert "geheim" not in refused["error"]
 
-    run(work())
+    async with open_memory() as memory:
+        refused = await memory.ask("import_memory", mongodb_uri=uri, database=database)
+        assert refused["error_code"] == "INVALID_REQUEST"
+        assert said in refused["error"]
+        assert "geheim" not in refused["error"]
 
 
-def test_another_programs_database_is_refused_by_what_it_holds(
+async def test_another_programs_database_is_refused_by_what_it_holds(
     open_memory: Open, mongo_uri: str, older: pymongo.database.Database[dict[str, Any]]
 ) -> None:
     older["orders"].insert_one({"sum": 5})
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            refused = await memory.ask("import_memory", mongodb_uri=mongo_uri, database=older.name)
-            assert "orders" in refused["error"]
-            both = await memory.ask("import_memory", mongodb_uri=mongo_uri, path="/tmp")
-            assert both["error_code"] == "INVALID_REQUEST"
-
-    run(work())
+    async with open_memory() as memory:
+        refused = await memory.ask("import_memory", mongodb_uri=mongo_uri, database=older.name)
+        assert "orders" in refused["error"]
+        both = await memory.ask("import_memory", mongodb_uri=mongo_uri, path="/tmp")
+        assert both["error_code"] == "INVALID_REQUEST"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from infinite_memory.store.mongo import restore_steps
-from tests.mongo_server import run
 from tests.processes import ROOT
 from tests.store.lifecycle.conftest import Json, Memory, Open, staged_names
 from tests.store.lifecycle.operations import PREPARE, Case, as_json, check_soundness
@@ -61,7 +60,7 @@ async def database_of(open_memory: Open) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("what", PREPARE)
-def test_what_is_killed_has_lost_nothing_and_is_finished_by_the_next_run(
+async def test_what_is_killed_has_lost_nothing_and_is_finished_by_the_next_run(
     make_open: Callable[[Path], Open], tmp_path: Path, what: str
 ) -> None:
     chance = random.Random(what)
@@ -69,8 +68,8 @@ def test_what_is_killed_has_lost_nothing_and_is_finished_by_the_next_run(
     for moment in range(MOMENTS + 1):  # the first is let live, to learn how long the work takes
         folder = tmp_path / str(moment)
         open_memory = make_open(folder)
-        case = run(PREPARE[what](open_memory, folder))
-        uri, database = run(database_of(open_memory))
+        case = await PREPARE[what](open_memory, folder)
+        uri, database = await database_of(open_memory)
         victim = Victim(uri, database, folder / "home", case.flags, case.request)
         if moment == 0:
             took = victim.finish()
@@ -90,7 +89,7 @@ def test_what_is_killed_has_lost_nothing_and_is_finished_by_the_next_run(
                     await case.check(memory, True)
                     await check_soundness(memory)
 
-        run(check())
+        await check()
 
 
 async def texts(memory: Memory) -> set[str]:
@@ -107,7 +106,7 @@ async def fill(memory: Memory, name: str, count: int) -> set[str]:
 
 
 @pytest.mark.parametrize("mode", ["replace", "merge"])
-def test_a_restore_that_dies_between_two_steps_is_finished_at_the_next_start(
+async def test_a_restore_that_dies_between_two_steps_is_finished_at_the_next_start(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """A kill hits these moments too seldom, so the process is made to stop after each step in turn."""
@@ -151,7 +150,7 @@ def test_a_restore_that_dies_between_two_steps_is_finished_at_the_next_start(
     step, steps = 0, 1
     while step <= steps:
         name = f"{mode}-{step}"
-        after, path = run(prepare(name))
-        steps = run(die(name, path, step))
-        run(check(name, after))
+        after, path = await prepare(name)
+        steps = await die(name, path, step)
+        await check(name, after)
         step += 1 if LONG else 3

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from infinite_memory.models import MemoryId
-from tests.mongo_server import StandaloneMongo, run, shared_mongo
+from tests.mongo_server import StandaloneMongo, shared_mongo
 from tests.processes import ROOT
 from tests.store.lifecycle.conftest import Memory, opening
 from tests.store.lifecycle.operations import check_soundness
@@ -52,7 +52,7 @@ async def check(memory: Memory, ids: list[MemoryId]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["replica set", "standalone"])
-def test_a_memory_that_was_moving_when_its_process_was_killed_is_in_one_scope(tmp_path: Path, kind: str) -> None:
+async def test_a_memory_that_was_moving_when_its_process_was_killed_is_in_one_scope(tmp_path: Path, kind: str) -> None:
     chance = random.Random(kind)
     uri = shared_mongo().uri if kind == "replica set" else shared_mongo(StandaloneMongo).uri
     open_memory = opening(uri, tmp_path)
@@ -67,7 +67,7 @@ def test_a_memory_that_was_moving_when_its_process_was_killed_is_in_one_scope(tm
         async with open_memory() as memory:
             await check(memory, ids)
 
-    database, ids = run(begin())
+    database, ids = await begin()
     for _ in range(ROUNDS):
         move_until_killed(uri, database, tmp_path / "home", chance.uniform(0, 0.5))
-        run(look(ids))
+        await look(ids)

@@ -11,7 +11,6 @@ import pytest
 from infinite_memory.index import writer
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.base import Change, ChangeKind
-from tests.mongo_server import run
 from tests.store.lifecycle.conftest import Memory, Open
 from tests.store.lifecycle.planting import plant
 
@@ -29,73 +28,66 @@ def record_removals(memory: Memory, monkeypatch: pytest.MonkeyPatch, index: Any)
     return taken
 
 
-def test_many_memories_leave_the_indexes_in_pieces_between_which_others_have_their_turn(
+async def test_many_memories_leave_the_indexes_in_pieces_between_which_others_have_their_turn(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            index = await memory.services.index.sidecar()
-            ids = await plant(memory, "S", [f"text {number}" for number in range(40)])
-            located = dict(index.locate(ids))
-            turns = 0
 
-            async def take_turns() -> None:
-                nonlocal turns
-                while True:
-                    turns += 1
-                    await asyncio.sleep(0)
+    async with open_memory() as memory:
+        index = await memory.services.index.sidecar()
+        ids = await plant(memory, "S", [f"text {number}" for number in range(40)])
+        located = dict(index.locate(ids))
+        turns = 0
 
-            with monkeypatch.context() as patched:
-                patched.setattr(writer, "REMOVED_AT_ONCE", 10)
-                taken = record_removals(memory, patched, index)
-                other = asyncio.create_task(take_turns())
-                async with memory.services.index.removing(located):
-                    turns = 0
-                other.cancel()
-            assert taken == [10] * 4
-            assert turns >= 4
-            assert index.locate(ids) == {}
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
 
-    run(work())
+        with monkeypatch.context() as patched:
+            patched.setattr(writer, "REMOVED_AT_ONCE", 10)
+            taken = record_removals(memory, patched, index)
+            other = asyncio.create_task(take_turns())
+            async with memory.services.index.removing(located):
+                turns = 0
+            other.cancel()
+        assert taken == [10] * 4
+        assert turns >= 4
+        assert index.locate(ids) == {}
 
 
-def test_what_the_feed_tells_of_removals_goes_together_and_what_moved_stays(
+async def test_what_the_feed_tells_of_removals_goes_together_and_what_moved_stays(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work() -> None:
-        async with open_memory() as memory:
-            index: Any = await memory.services.index.sidecar()
-            ids = await plant(memory, "S", [f"text {number}" for number in range(40)], conversation_id="c")
-            [here] = set(index.locate(ids).values())
-            elsewhere = ScopeId("0" * 24)
-            changes = [
-                Change(ChangeKind.REMOVED, b"", memory_id=one, scope_id=here if number % 2 else elsewhere)
-                for number, one in enumerate(ids)
-            ]
-            with monkeypatch.context() as patched:
-                taken = record_removals(memory, patched, index)
-                await memory.services.index._writer.apply(index, changes)
-            assert taken == [20]
-            assert sorted(index.locate(ids)) == sorted(ids[::2])
 
-    run(work())
+    async with open_memory() as memory:
+        index: Any = await memory.services.index.sidecar()
+        ids = await plant(memory, "S", [f"text {number}" for number in range(40)], conversation_id="c")
+        [here] = set(index.locate(ids).values())
+        elsewhere = ScopeId("0" * 24)
+        changes = [
+            Change(ChangeKind.REMOVED, b"", memory_id=one, scope_id=here if number % 2 else elsewhere)
+            for number, one in enumerate(ids)
+        ]
+        with monkeypatch.context() as patched:
+            taken = record_removals(memory, patched, index)
+            await memory.services.index._writer.apply(index, changes)
+        assert taken == [20]
+        assert sorted(index.locate(ids)) == sorted(ids[::2])
 
 
-def test_what_moved_there_and_back_stays_where_the_feed_tells_all_of_it_at_once(open_memory: Open) -> None:
+async def test_what_moved_there_and_back_stays_where_the_feed_tells_all_of_it_at_once(open_memory: Open) -> None:
     """It was taken out for its first move, and what told of its last one was known already."""
 
-    async def work() -> None:
-        async with open_memory() as memory:
-            index: Any = await memory.services.index.sidecar()
-            [one] = await plant(memory, "S", ["there and back"])
-            here, elsewhere = index.locate([one])[one], ScopeId("0" * 24)
-            revision = index.get_revisions([one])[one]
-            told = [
-                (ChangeKind.REMOVED, here, 0), (ChangeKind.WRITTEN, elsewhere, revision - 1),
-                (ChangeKind.REMOVED, elsewhere, 0), (ChangeKind.WRITTEN, here, revision),
-            ]  # fmt: skip
-            changes = [Change(kind, b"", memory_id=one, scope_id=at, revision=number) for kind, at, number in told]
-            await memory.services.index._writer.apply(index, changes)
-            assert index.locate([one]) == {one: here}
-
-    run(work())
+    async with open_memory() as memory:
+        index: Any = await memory.services.index.sidecar()
+        [one] = await plant(memory, "S", ["there and back"])
+        here, elsewhere = index.locate([one])[one], ScopeId("0" * 24)
+        revision = index.get_revisions([one])[one]
+        told = [
+            (ChangeKind.REMOVED, here, 0), (ChangeKind.WRITTEN, elsewhere, revision - 1),
+            (ChangeKind.REMOVED, elsewhere, 0), (ChangeKind.WRITTEN, here, revision),
+        ]  # fmt: skip
+        changes = [Change(kind, b"", memory_id=one, scope_id=at, revision=number) for kind, at, number in told]
+        await memory.services.index._writer.apply(index, changes)
+        assert index.locate([one]) == {one: here}

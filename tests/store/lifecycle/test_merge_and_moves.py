@@ -15,7 +15,7 @@ from infinite_memory.models import MemoryId, MemoryRecord, Scope
 from infinite_memory.store import copies
 from infinite_memory.store.mongo import moves, restore_steps
 from infinite_memory.store.mongo.store import MongoStore
-from tests.mongo_server import StandaloneMongo, fresh_database, run, shared_mongo
+from tests.mongo_server import StandaloneMongo, fresh_database, shared_mongo
 from tests.store.conftest import NOW, Place, make_memory
 
 
@@ -41,51 +41,45 @@ async def where(store: MongoStore, memory_id: MemoryId) -> list[str]:
 
 
 @pytest.mark.parametrize(("leaves", "number"), [("Source", 0), ("Source", 1), ("Target", 0)])
-def test_a_move_waits_for_the_merge_of_the_scope_that_the_memory_leaves(
+async def test_a_move_waits_for_the_merge_of_the_scope_that_the_memory_leaves(
     place: Place, monkeypatch: pytest.MonkeyPatch, number: int, leaves: str
 ) -> None:
     """It comes after the first or the second time that the merge copies; the other process' index may know the copy in the target."""
     pour, poured, moving = restore_steps._pour, [0], list[asyncio.Task[None]]()
 
-    async def test() -> None:
-        async with place.open() as one, place.open() as other:
-            source, target, third, memory = await prepare(one)
+    async with place.open() as one, place.open() as other:
+        source, target, third, memory = await prepare(one)
 
-            async def pour_and_move(*ends: Any) -> None:
-                await pour(*ends)
-                if poured[0] == number:
-                    at = source if leaves == "Source" else target
-                    [read] = (await other.fetch({memory.memory_id: at.scope_id}, vectors=True)).values()
-                    moving.append(asyncio.create_task(other.move(read, third.scope_id)))
-                    await asyncio.wait(moving, timeout=0.2)  # as far as it gets
-                poured[0] += 1
+        async def pour_and_move(*ends: Any) -> None:
+            await pour(*ends)
+            if poured[0] == number:
+                at = source if leaves == "Source" else target
+                [read] = (await other.fetch({memory.memory_id: at.scope_id}, vectors=True)).values()
+                moving.append(asyncio.create_task(other.move(read, third.scope_id)))
+                await asyncio.wait(moving, timeout=0.2)  # as far as it gets
+            poured[0] += 1
 
-            monkeypatch.setattr(restore_steps, "_pour", pour_and_move)
-            await one.copies.merge_scopes(source.scope_id, target.scope_id)
-            await one.drop_scope(source.scope_id)
-            with contextlib.suppress(MemoryChangedError, MemoryNotFoundError):  # it is looked for again
-                await moving[0]
-            assert await where(one, memory.memory_id) in ([target.name], [third.name])
-
-    run(test())
+        monkeypatch.setattr(restore_steps, "_pour", pour_and_move)
+        await one.copies.merge_scopes(source.scope_id, target.scope_id)
+        await one.drop_scope(source.scope_id)
+        with contextlib.suppress(MemoryChangedError, MemoryNotFoundError):  # it is looked for again
+            await moving[0]
+        assert await where(one, memory.memory_id) in ([target.name], [third.name])
 
 
-def test_what_a_merge_left_in_the_emptied_scope_is_not_moved(place: Place) -> None:
+async def test_what_a_merge_left_in_the_emptied_scope_is_not_moved(place: Place) -> None:
     """The scope is removed a moment after the merge, and until then its memories lie there as well."""
 
-    async def test() -> None:
-        async with place.open() as one, place.open() as other:
-            source, target, third, memory = await prepare(one)
-            await one.copies.merge_scopes(source.scope_id, target.scope_id)
-            with pytest.raises(MemoryChangedError):
-                await other.move(memory, third.scope_id)
-            await one.drop_scope(source.scope_id)
-            assert await where(one, memory.memory_id) == [target.name]
-
-    run(test())
+    async with place.open() as one, place.open() as other:
+        source, target, third, memory = await prepare(one)
+        await one.copies.merge_scopes(source.scope_id, target.scope_id)
+        with pytest.raises(MemoryChangedError):
+            await other.move(memory, third.scope_id)
+        await one.drop_scope(source.scope_id)
+        assert await where(one, memory.memory_id) == [target.name]
 
 
-def test_a_merge_waits_for_a_move_that_is_under_way(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_merge_waits_for_a_move_that_is_under_way(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_version, kept, go_on = moves._keep_version, asyncio.Event(), asyncio.Event()
 
     async def hold(*which: Any) -> None:
@@ -93,64 +87,58 @@ def test_a_merge_waits_for_a_move_that_is_under_way(place: Place, monkeypatch: p
         kept.set()
         await go_on.wait()
 
-    async def test() -> None:
-        async with place.open() as one, place.open() as other:
-            source, target, third, memory = await prepare(one)
-            monkeypatch.setattr(moves, "_keep_version", hold)
-            moving = asyncio.create_task(other.move(memory, third.scope_id))
-            await kept.wait()
-            merging = asyncio.create_task(one.copies.merge_scopes(source.scope_id, target.scope_id))
-            await asyncio.wait([merging], timeout=0.3)  # as far as it gets
-            go_on.set()
-            await moving
-            await merging
-            assert await where(one, memory.memory_id) == [third.name]
-
-    run(test())
+    async with place.open() as one, place.open() as other:
+        source, target, third, memory = await prepare(one)
+        monkeypatch.setattr(moves, "_keep_version", hold)
+        moving = asyncio.create_task(other.move(memory, third.scope_id))
+        await kept.wait()
+        merging = asyncio.create_task(one.copies.merge_scopes(source.scope_id, target.scope_id))
+        await asyncio.wait([merging], timeout=0.3)  # as far as it gets
+        go_on.set()
+        await moving
+        await merging
+        assert await where(one, memory.memory_id) == [third.name]
 
 
-def test_a_merge_that_does_not_end_lets_a_move_fail_and_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with place.open() as one, place.open(timeout_s=0.3) as other:
-            source, target, third, memory = await prepare(one)
-            pour = restore_steps._pour
+async def test_a_merge_that_does_not_end_lets_a_move_fail_and_says_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
 
-            async def pour_and_move(*ends: Any) -> None:
-                with pytest.raises(StoreError, match="merged with another at this moment"):
-                    await other.move(memory, third.scope_id)
-                await pour(*ends)
+    async with place.open() as one, place.open(timeout_s=0.3) as other:
+        source, target, third, memory = await prepare(one)
+        pour = restore_steps._pour
 
-            monkeypatch.setattr(restore_steps, "_pour", pour_and_move)
-            await one.copies.merge_scopes(source.scope_id, target.scope_id)
-            assert await where(one, memory.memory_id) == [target.name]
+        async def pour_and_move(*ends: Any) -> None:
+            with pytest.raises(StoreError, match="merged with another at this moment"):
+                await other.move(memory, third.scope_id)
+            await pour(*ends)
 
-    run(test())
+        monkeypatch.setattr(restore_steps, "_pour", pour_and_move)
+        await one.copies.merge_scopes(source.scope_id, target.scope_id)
+        assert await where(one, memory.memory_id) == [target.name]
 
 
-def test_a_move_out_of_a_scope_that_is_removed_meanwhile_does_not_say_that_it_moved(
+async def test_a_move_out_of_a_scope_that_is_removed_meanwhile_does_not_say_that_it_moved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On a server without transactions, where the removal may come between its look and its step."""
     check = moves.check_movable
 
-    async def test() -> None:
-        place = Place(shared_mongo(StandaloneMongo).uri, fresh_database(), "pymongo")
-        async with place.open() as one, place.open() as other:
-            source, _, third, memory = await prepare(one)
+    place = Place(shared_mongo(StandaloneMongo).uri, fresh_database(), "pymongo")
+    async with place.open() as one, place.open() as other:
+        source, _, third, memory = await prepare(one)
 
-            async def check_and_drop(*given: Any) -> None:
-                await check(*given)
-                await one.drop_scope(source.scope_id)
+        async def check_and_drop(*given: Any) -> None:
+            await check(*given)
+            await one.drop_scope(source.scope_id)
 
-            monkeypatch.setattr(moves, "check_movable", check_and_drop)
-            with pytest.raises(MemoryChangedError):  # it is looked for again, and not found
-                await other.move(memory, third.scope_id)
-            assert await where(one, memory.memory_id) == []
-
-    run(test())
+        monkeypatch.setattr(moves, "check_movable", check_and_drop)
+        with pytest.raises(MemoryChangedError):  # it is looked for again, and not found
+            await other.move(memory, third.scope_id)
+        assert await where(one, memory.memory_id) == []
 
 
-def test_a_merge_whose_plan_did_not_reach_the_server_is_done_all_the_same(
+async def test_a_merge_whose_plan_did_not_reach_the_server_is_done_all_the_same(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where it counted as done, the scope was removed after it with all its memories."""
@@ -162,48 +150,40 @@ def test_a_merge_whose_plan_did_not_reach_the_server_is_done_all_the_same(
             raise AutoReconnect("the server was killed")
         return await update(collection, query, *rest, **options)
 
-    async def test() -> None:
-        async with place.open() as store:
-            source, target, _, memory = await prepare(store)
-            monkeypatch.setattr(copies, "_RETRY_S", 0.01)
-            monkeypatch.setattr(AsyncCollection, "update_one", lose_the_first)
-            await store.copies.merge_scopes(source.scope_id, target.scope_id)
-            await store.drop_scope(source.scope_id)
-            assert lost
-            assert await where(store, memory.memory_id) == [target.name]
-
-    run(test())
+    async with place.open() as store:
+        source, target, _, memory = await prepare(store)
+        monkeypatch.setattr(copies, "_RETRY_S", 0.01)
+        monkeypatch.setattr(AsyncCollection, "update_one", lose_the_first)
+        await store.copies.merge_scopes(source.scope_id, target.scope_id)
+        await store.drop_scope(source.scope_id)
+        assert lost
+        assert await where(store, memory.memory_id) == [target.name]
 
 
-def test_nothing_is_merged_into_a_scope_that_another_process_is_about_to_remove(place: Place) -> None:
+async def test_nothing_is_merged_into_a_scope_that_another_process_is_about_to_remove(place: Place) -> None:
     """Who removes a scope archives it, looks into it, and then removes what it saw and all else."""
 
-    async def test() -> None:
-        async with place.open() as one, place.open() as other:
-            source, target, _, memory = await prepare(one)
-            await other.set_scope_archived(target.scope_id, NOW)
-            assert not (await other.list_contents(target.scope_id)).is_receiving
-            with pytest.raises(StoreError, match="nothing was merged"):
-                await one.copies.merge_scopes(source.scope_id, target.scope_id)
-            await other.drop_scope(target.scope_id)
-            assert await where(one, memory.memory_id) == [source.name]
-
-    run(test())
+    async with place.open() as one, place.open() as other:
+        source, target, _, memory = await prepare(one)
+        await other.set_scope_archived(target.scope_id, NOW)
+        assert not (await other.list_contents(target.scope_id)).is_receiving
+        with pytest.raises(StoreError, match="nothing was merged"):
+            await one.copies.merge_scopes(source.scope_id, target.scope_id)
+        await other.drop_scope(target.scope_id)
+        assert await where(one, memory.memory_id) == [source.name]
 
 
-def test_of_two_merges_into_each_other_that_died_at_once_the_next_start_finishes_one(place: Place) -> None:
-    async def test() -> None:
-        async with place.open() as store:
-            source, target, _, memory = await prepare(store)
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(restore_steps, "check_merge", _die)
-                for ends in ((source, target), (target, source)):
-                    with pytest.raises(ConnectionError):
-                        await store.copies.merge_scopes(*(scope.scope_id for scope in ends))
-        async with place.open() as store:
-            assert await where(store, memory.memory_id) in ([source.name], [target.name])
+async def test_of_two_merges_into_each_other_that_died_at_once_the_next_start_finishes_one(place: Place) -> None:
 
-    run(test())
+    async with place.open() as store:
+        source, target, _, memory = await prepare(store)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(restore_steps, "check_merge", _die)
+            for ends in ((source, target), (target, source)):
+                with pytest.raises(ConnectionError):
+                    await store.copies.merge_scopes(*(scope.scope_id for scope in ends))
+    async with place.open() as store:
+        assert await where(store, memory.memory_id) in ([source.name], [target.name])
 
 
 async def _die(*_: Any) -> None:

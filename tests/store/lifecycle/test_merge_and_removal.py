@@ -12,7 +12,7 @@ from infinite_memory.errors import MemoryChangedError
 from infinite_memory.models import MemoryId, ScopeId
 from infinite_memory.store.mongo import restore_steps
 from infinite_memory.store.mongo.store import MongoStore
-from tests.mongo_server import StandaloneMongo, fresh_database, run, shared_mongo
+from tests.mongo_server import StandaloneMongo, fresh_database, shared_mongo
 from tests.store.conftest import NOW, Place, global_scope, make_memory
 
 STEPS = 6
@@ -50,7 +50,7 @@ async def merge(
 
 
 @pytest.mark.parametrize("dies", [False, True])
-def test_what_another_process_removes_for_good_while_its_scope_is_merged_does_not_come_back(
+async def test_what_another_process_removes_for_good_while_its_scope_is_merged_does_not_come_back(
     place: Place, monkeypatch: pytest.MonkeyPatch, dies: bool
 ) -> None:
     async def test(one: MongoStore, other: MongoStore, step: int) -> None:
@@ -79,77 +79,66 @@ def test_what_another_process_removes_for_good_while_its_scope_is_merged_does_no
         assert list(await other.fetch(located, deleted=False)) == [kept.memory_id]
         assert (await other.get_revisions(gone.memory_id)).revisions == ()
 
-    async def every_step() -> None:
-        async with place.open() as one, place.open() as other:
-            for step in range(STEPS + 1):
-                await test(one, other, step)
-
-    run(every_step())
+    async with place.open() as one, place.open() as other:
+        for step in range(STEPS + 1):
+            await test(one, other, step)
 
 
-def test_what_is_removed_in_the_target_before_it_is_copied_again_does_not_come_back(
+async def test_what_is_removed_in_the_target_before_it_is_copied_again_does_not_come_back(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other process' index may know the copy already."""
 
-    async def test() -> None:
-        async with place.open() as one, place.open() as other:
-            target = await global_scope(one)
-            source = await one.create_scope("Source", "", NOW)
-            gone = make_memory(source, "gone")
-            await one.insert([gone, make_memory(source, "kept")])
+    async with place.open() as one, place.open() as other:
+        target = await global_scope(one)
+        source = await one.create_scope("Source", "", NOW)
+        gone = make_memory(source, "gone")
+        await one.insert([gone, make_memory(source, "kept")])
 
-            async def remove(number: int) -> None:
-                if number == 2:
-                    assert await other.remove({gone.memory_id: target.scope_id}) == [gone.memory_id]
+        async def remove(number: int) -> None:
+            if number == 2:
+                assert await other.remove({gone.memory_id: target.scope_id}) == [gone.memory_id]
 
-            await merge(one, source.scope_id, target.scope_id, remove, monkeypatch)
-            assert await other.locate([gone.memory_id]) == {}
-
-    run(test())
+        await merge(one, source.scope_id, target.scope_id, remove, monkeypatch)
+        assert await other.locate([gone.memory_id]) == {}
 
 
-def test_a_merge_that_was_closed_is_not_carried_out_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_merge_that_was_closed_is_not_carried_out_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process dies after its last step, somebody removes a memory where it is now, and the next start comes."""
 
-    async def test() -> None:
-        async with place.open() as one, place.open() as other:
-            target = await global_scope(one)
-            source = await one.create_scope("Source", "", NOW)
-            gone, kept = make_memory(source, "gone"), make_memory(source, "kept")
-            await one.insert([gone, kept])
+    async with place.open() as one, place.open() as other:
+        target = await global_scope(one)
+        source = await one.create_scope("Source", "", NOW)
+        gone, kept = make_memory(source, "gone"), make_memory(source, "kept")
+        await one.insert([gone, kept])
 
-            async def die(number: int) -> None:
-                if number == STEPS:
-                    raise Died
+        async def die(number: int) -> None:
+            if number == STEPS:
+                raise Died
 
-            with pytest.raises(Died):
-                await merge(one, source.scope_id, target.scope_id, die, monkeypatch)
-            assert await other.remove({gone.memory_id: source.scope_id}) == [gone.memory_id]
-            await one.connect()
-            assert await other.locate([gone.memory_id, kept.memory_id]) == {kept.memory_id: target.scope_id}
-            assert [scope.name for scope in await one.list_scopes()] == ["Global"]
-
-    run(test())
+        with pytest.raises(Died):
+            await merge(one, source.scope_id, target.scope_id, die, monkeypatch)
+        assert await other.remove({gone.memory_id: source.scope_id}) == [gone.memory_id]
+        await one.connect()
+        assert await other.locate([gone.memory_id, kept.memory_id]) == {kept.memory_id: target.scope_id}
+        assert [scope.name for scope in await one.list_scopes()] == ["Global"]
 
 
-def test_an_edit_that_comes_after_the_last_copy_is_not_acknowledged(
+async def test_an_edit_that_comes_after_the_last_copy_is_not_acknowledged(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test() -> None:
-        async with place.open() as one, place.open() as other:
-            target = await global_scope(one)
-            source = await one.create_scope("Source", "", NOW)
-            memory = make_memory(source, "before")
-            await one.insert([memory])
 
-            async def edit(number: int) -> None:
-                if number == STEPS:
-                    with pytest.raises(MemoryChangedError):
-                        await other.replace(dataclasses.replace(memory, text="after"), keep_revision=True)
+    async with place.open() as one, place.open() as other:
+        target = await global_scope(one)
+        source = await one.create_scope("Source", "", NOW)
+        memory = make_memory(source, "before")
+        await one.insert([memory])
 
-            await merge(one, source.scope_id, target.scope_id, edit, monkeypatch)
-            [found] = (await other.fetch(await other.locate([memory.memory_id]))).values()
-            assert found.text == "before"
+        async def edit(number: int) -> None:
+            if number == STEPS:
+                with pytest.raises(MemoryChangedError):
+                    await other.replace(dataclasses.replace(memory, text="after"), keep_revision=True)
 
-    run(test())
+        await merge(one, source.scope_id, target.scope_id, edit, monkeypatch)
+        [found] = (await other.fetch(await other.locate([memory.memory_id]))).values()
+        assert found.text == "before"

@@ -17,7 +17,7 @@ from infinite_memory.store.copies import Chunk, Restored, RestoreMode, RestorePl
 from infinite_memory.store.mongo import restore_steps
 from infinite_memory.store.mongo.schema import SCHEMA_VERSION
 from infinite_memory.store.mongo.store import MongoStore
-from tests.mongo_server import StandaloneMongo, fresh_database, run, shared_mongo
+from tests.mongo_server import StandaloneMongo, fresh_database, shared_mongo
 from tests.store.conftest import NOW, Place, make_memory
 
 MERGE = RestorePlan(RestoreMode.MERGE, SCHEMA_VERSION)
@@ -144,87 +144,79 @@ CASES: dict[str, tuple[Meanwhile, bool, dict[str, list[str]]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_of_a_scope_is_lost_that_changes_while_it_is_restored(
+async def test_nothing_of_a_scope_is_lost_that_changes_while_it_is_restored(
     moment: tuple[Place, str], monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
     place, when = moment
     happens, is_there, after = CASES[case]
 
-    async def scenario() -> None:
-        async with place.open() as one, place.open() as other:
-            chunks = await saved(one, "X", "Y")
-            await forget(one)
-            if is_there:
-                async with one._connection.operation() as database:  # as another machine had it: the same id
-                    [document] = [one for one in bson.decode_all(chunks[0].documents) if one["name"] == "X"]
-                    await database["scopes"].insert_one(document)
-                await one.connect()
-                await one.insert([make_memory(await find(one, "X"), "left")])
-            moments: Any = {"staged" if when == "staged" else "committing": happens}
-            if when == "before a death":
-                with pytest.raises(Died):
-                    await restore(one, chunks, MERGE, other=other, patch=monkeypatch, dies_after=1, **moments)
-                await other.connect()
-            else:
-                done = await restore(one, chunks, MERGE, other=other, patch=monkeypatch, **moments)
-                assert (done.memories, done.skipped) == (3, 3)
-                assert when == "committing" or done.scopes == is_there
-            assert await held(other) == after
-            versions = [2, 2] if case == "another gets its name" else [1, 1]
-            assert await belonging(other, "X") == versions
-
-    run(scenario())
+    async with place.open() as one, place.open() as other:
+        chunks = await saved(one, "X", "Y")
+        await forget(one)
+        if is_there:
+            async with one._connection.operation() as database:  # as another machine had it: the same id
+                [document] = [one for one in bson.decode_all(chunks[0].documents) if one["name"] == "X"]
+                await database["scopes"].insert_one(document)
+            await one.connect()
+            await one.insert([make_memory(await find(one, "X"), "left")])
+        moments: Any = {"staged" if when == "staged" else "committing": happens}
+        if when == "before a death":
+            with pytest.raises(Died):
+                await restore(one, chunks, MERGE, other=other, patch=monkeypatch, dies_after=1, **moments)
+            await other.connect()
+        else:
+            done = await restore(one, chunks, MERGE, other=other, patch=monkeypatch, **moments)
+            assert (done.memories, done.skipped) == (3, 3)
+            assert when == "committing" or done.scopes == is_there
+        assert await held(other) == after
+        versions = [2, 2] if case == "another gets its name" else [1, 1]
+        assert await belonging(other, "X") == versions
 
 
-def test_a_scope_that_comes_back_alone_goes_into_none_that_took_its_name(
+async def test_a_scope_that_comes_back_alone_goes_into_none_that_took_its_name(
     moment: tuple[Place, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, when = moment
 
-    async def scenario() -> None:
-        async with place.open() as one, place.open() as other:
-            chunks = await saved(one, "Y")
-            plan = dataclasses.replace(MERGE, only_scope="Y", as_scope="X")
-            moments: Any = {"staged" if when == "staged" else "committing": create}
-            if when == "before a death":
-                with pytest.raises(Died):
-                    await restore(one, chunks, plan, other=other, patch=monkeypatch, dies_after=0, **moments)
-                await other.connect()
-            else:
-                with pytest.raises(ScopeExistsError, match="'X'"):
-                    await restore(one, chunks, plan, other=other, patch=monkeypatch, **moments)
-            assert await held(other) == {"X": ["mine"], "Y": Y}
-            assert await belonging(other, "X") == [0, 0]
-            done = await restore(one, chunks, dataclasses.replace(plan, as_scope="Z"), other=other, patch=monkeypatch)
-            assert (done.scopes, done.memories) == (1, 3)
-            assert (await held(other))["Z"] == Y
-
-    run(scenario())
+    async with place.open() as one, place.open() as other:
+        chunks = await saved(one, "Y")
+        plan = dataclasses.replace(MERGE, only_scope="Y", as_scope="X")
+        moments: Any = {"staged" if when == "staged" else "committing": create}
+        if when == "before a death":
+            with pytest.raises(Died):
+                await restore(one, chunks, plan, other=other, patch=monkeypatch, dies_after=0, **moments)
+            await other.connect()
+        else:
+            with pytest.raises(ScopeExistsError, match="'X'"):
+                await restore(one, chunks, plan, other=other, patch=monkeypatch, **moments)
+        assert await held(other) == {"X": ["mine"], "Y": Y}
+        assert await belonging(other, "X") == [0, 0]
+        done = await restore(one, chunks, dataclasses.replace(plan, as_scope="Z"), other=other, patch=monkeypatch)
+        assert (done.scopes, done.memories) == (1, 3)
+        assert (await held(other))["Z"] == Y
 
 
 @pytest.mark.parametrize("alone", [False, True], ids=["all", "one scope"])
-def test_a_memory_that_another_restore_brought_back_and_somebody_moved_is_in_one_scope(
+async def test_a_memory_that_another_restore_brought_back_and_somebody_moved_is_in_one_scope(
     monkeypatch: pytest.MonkeyPatch, place: Place, alone: bool
 ) -> None:
-    async def scenario() -> None:
-        async with place.open() as one, place.open() as other:
-            chunks = await saved(one, "X", "Y")
-            await forget(one)
 
-            async def restored_and_moved(store: MongoStore) -> None:
-                await restore(store, chunks, MERGE, other=store, patch=monkeypatch)
-                target = await find(store, "Y")
-                [memory] = [found async for found in store.stream() if found.text == "X 0"]
-                await store.move(memory, target.scope_id)
+    async with place.open() as one, place.open() as other:
+        chunks = await saved(one, "X", "Y")
+        await forget(one)
 
-            plan = dataclasses.replace(MERGE, only_scope="X", as_scope="Z") if alone else MERGE
-            if alone:
-                with pytest.raises(BackupError, match="3 memories of it came back meanwhile"):
-                    await restore(one, chunks, plan, other=other, patch=monkeypatch, staged=restored_and_moved)
-            else:
-                done = await restore(one, chunks, plan, other=other, patch=monkeypatch, staged=restored_and_moved)
-                assert (done.memories, done.skipped) == (0, 6)
-            assert await held(other) == {"X": ["X 1", "X 2"], "Y": ["X 0", *Y]}
-            assert await belonging(other, "X") == [0, 1]  # its version went along
+        async def restored_and_moved(store: MongoStore) -> None:
+            await restore(store, chunks, MERGE, other=store, patch=monkeypatch)
+            target = await find(store, "Y")
+            [memory] = [found async for found in store.stream() if found.text == "X 0"]
+            await store.move(memory, target.scope_id)
 
-    run(scenario())
+        plan = dataclasses.replace(MERGE, only_scope="X", as_scope="Z") if alone else MERGE
+        if alone:
+            with pytest.raises(BackupError, match="3 memories of it came back meanwhile"):
+                await restore(one, chunks, plan, other=other, patch=monkeypatch, staged=restored_and_moved)
+        else:
+            done = await restore(one, chunks, plan, other=other, patch=monkeypatch, staged=restored_and_moved)
+            assert (done.memories, done.skipped) == (0, 6)
+        assert await held(other) == {"X": ["X 1", "X 2"], "Y": ["X 0", *Y]}
+        assert await belonging(other, "X") == [0, 1]  # its version went along

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infinite_memory.models import Fact, FactId
-from tests.mongo_server import StandaloneMongo, run, shared_mongo
+from tests.mongo_server import StandaloneMongo, shared_mongo
 from tests.processes import LONG
 from tests.store.lifecycle.conftest import Open, opening
 from tests.store.lifecycle.operations import check_soundness, texts
@@ -30,7 +30,7 @@ def place(request: pytest.FixtureRequest) -> Place:
     return lambda folder: opening(shared_mongo().uri, folder, request.param)
 
 
-def test_out_and_in_again(place: Place, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_out_and_in_again(place: Place, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     open_memory = place(tmp_path)
 
     async def work() -> None:
@@ -75,28 +75,25 @@ def test_out_and_in_again(place: Place, tmp_path: Path, request: pytest.FixtureR
             assert await texts(third) == before
             assert (await third.ok("import_memory", path=written["path"]))["added"] == 0
 
-    run(work(), timeout_s=300)
+    await asyncio.wait_for(work(), 300)
 
 
-def test_tidying_and_undoing_it(place: Place, tmp_path: Path) -> None:
+async def test_tidying_and_undoing_it(place: Place, tmp_path: Path) -> None:
     open_memory = place(tmp_path)
 
-    async def work() -> None:
-        async with open_memory("home", {"retention.max_memories": "5"}) as memory:
-            await plant(memory, "S", ["bins go out", "BINS go out"] * 3 + [f"note {number}" for number in range(8)])
-            for operation, count in (("deduplicate", 4), ("merge_similar", 1), ("prune", 4), ("purge_deleted", 0)):
-                done = await memory.ok("optimize_memory", operations=[operation])
-                assert done["counts"] == {operation: count}
-            back = await memory.ok("restore_memory", scope="S")
-            assert back["restored_count"] == 9
-            await memory.ok("merge_memory_scopes", scope="S", into="Global")
-            assert (await memory.ok("get_memory_stats"))["stats"]["scopes"] == {"Global": 14}
-            await check_soundness(memory)
-
-    run(work())
+    async with open_memory("home", {"retention.max_memories": "5"}) as memory:
+        await plant(memory, "S", ["bins go out", "BINS go out"] * 3 + [f"note {number}" for number in range(8)])
+        for operation, count in (("deduplicate", 4), ("merge_similar", 1), ("prune", 4), ("purge_deleted", 0)):
+            done = await memory.ok("optimize_memory", operations=[operation])
+            assert done["counts"] == {operation: count}
+        back = await memory.ok("restore_memory", scope="S")
+        assert back["restored_count"] == 9
+        await memory.ok("merge_memory_scopes", scope="S", into="Global")
+        assert (await memory.ok("get_memory_stats"))["stats"]["scopes"] == {"Global": 14}
+        await check_soundness(memory)
 
 
-def test_memories_stored_while_a_backup_is_read_do_no_harm(place: Place, tmp_path: Path) -> None:
+async def test_memories_stored_while_a_backup_is_read_do_no_harm(place: Place, tmp_path: Path) -> None:
     """Without snapshots a backup may hold some of them and not others; each that it holds is whole."""
     open_memory = place(tmp_path)
 
@@ -117,4 +114,4 @@ def test_memories_stored_while_a_backup_is_read_do_no_harm(place: Place, tmp_pat
             assert {one for one in found if one.startswith("late")} <= {f"late {number}" for number in range(late)}
             await check_soundness(new)
 
-    run(work(), timeout_s=200)
+    await asyncio.wait_for(work(), 200)

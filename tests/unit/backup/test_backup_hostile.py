@@ -25,7 +25,6 @@ from infinite_memory.backup.folder import display_name, find_backup_for_client, 
 from infinite_memory.backup.retention import rotate, scheduled_backups
 from infinite_memory.backup.service import Checks, listed, verify_file
 from infinite_memory.errors import BackupError, BackupNotFoundError
-from tests.mongo_server import run
 from tests.unit.backup.test_backup_format import document, part, read, written
 
 HEAD: dict[str, Any] = {"created_at": "2026-03-14T15:09:26.535Z", "reason": "scheduled", "database": "mine"}
@@ -127,7 +126,9 @@ def scheduled(folder: Path, created_at: str) -> Path:
     return file
 
 
-def test_rotation_goes_on_beside_forged_and_damaged_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_rotation_goes_on_beside_forged_and_damaged_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     mine = [scheduled(tmp_path, f"2026-03-{day:02}T03:00:00Z") for day in range(1, 11)]
     future = [scheduled(tmp_path, f"2199-03-{day:02}T03:00:00Z") for day in range(1, 9)]
     for file in future[:4]:
@@ -136,7 +137,7 @@ def test_rotation_goes_on_beside_forged_and_damaged_files(tmp_path: Path, caplog
         scheduled(tmp_path, instant)
     (tmp_path / "backup_2026-03-20T03-00-00Z.dump").symlink_to(mine[0])
     with caplog.at_level(logging.WARNING):
-        removed = run(rotate(tmp_path, "mine", 3, 0, ZoneInfo("Pacific/Kiritimati"), None, mine[-1]))
+        removed = await rotate(tmp_path, "mine", 3, 0, ZoneInfo("Pacific/Kiritimati"), None, mine[-1])
     assert removed == mine[:7]
     assert all(file.exists() for file in (*mine[7:], *future))
     assert "newer than the backup of this run" in caplog.text

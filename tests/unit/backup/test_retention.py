@@ -58,7 +58,7 @@ def test_days_and_weeks_are_those_of_the_users_zone() -> None:
     assert {one.file.name for one in choose_kept(both, 2, 2, UTC)} == {"monday"}
 
 
-def test_old_backups_go_and_others_stay(tmp_path: Path) -> None:
+async def test_old_backups_go_and_others_stay(tmp_path: Path) -> None:
     mine = [write_backup(tmp_path, night) for night in range(20)]
     others = [
         write_backup(tmp_path, 30, reason="asked"),
@@ -67,26 +67,26 @@ def test_old_backups_go_and_others_stay(tmp_path: Path) -> None:
     ]
     (tmp_path / "backup_2026-01-01T00-00-00Z.dump").write_bytes(b"not ours")
     (tmp_path / "letter.dump").write_bytes(mine[0].read_bytes())
-    removed = run(rotate(tmp_path, "mine", 7, 0, UTC, None))
+    removed = await rotate(tmp_path, "mine", 7, 0, UTC, None)
     assert removed == mine[:13]
     left = set(tmp_path.iterdir())
     assert {*mine[13:], *others, tmp_path / "letter.dump", tmp_path / "backup_2026-01-01T00-00-00Z.dump"} == left
 
 
-def test_nothing_goes_when_the_newest_is_damaged(tmp_path: Path) -> None:
+async def test_nothing_goes_when_the_newest_is_damaged(tmp_path: Path) -> None:
     mine = [write_backup(tmp_path, night) for night in range(10)]
     mine[-1].write_bytes(mine[-1].read_bytes()[:-3])
     assert len(scheduled_backups(tmp_path, "mine")) == 10
-    assert run(rotate(tmp_path, "mine", 3, 0, UTC, None)) == []
+    assert await rotate(tmp_path, "mine", 3, 0, UTC, None) == []
     assert all(file.exists() for file in mine)
 
 
-def test_before_a_backup_is_made_only_what_is_too_many_goes(tmp_path: Path) -> None:
+async def test_before_a_backup_is_made_only_what_is_too_many_goes(tmp_path: Path) -> None:
     mine = [write_backup(tmp_path, night) for night in range(10)]
     ahead = write_backup(tmp_path, 400)
     now = START + dt.timedelta(days=10)
-    assert run(rotate(tmp_path, "mine", 7, 0, UTC, None, until=now)) == mine[:3]
-    assert run(rotate(tmp_path, "mine", 7, 0, UTC, None, until=now)) == []
+    assert await rotate(tmp_path, "mine", 7, 0, UTC, None, until=now) == mine[:3]
+    assert await rotate(tmp_path, "mine", 7, 0, UTC, None, until=now) == []
     assert sorted(tmp_path.iterdir()) == [*mine[3:], ahead]
 
 

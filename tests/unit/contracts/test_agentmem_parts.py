@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import datetime as dt
 import json
@@ -134,13 +133,13 @@ class Says:
         ({"facts": ["a \ud800 b"]}, ("a \ufffd b",), (), None),
     ],
 )
-def test_a_models_answer_is_taken_only_as_far_as_it_makes_sense(
+async def test_a_models_answer_is_taken_only_as_far_as_it_makes_sense(
     answer: dict[str, object],
     facts: tuple[str, ...],
     contradicted: tuple[MemoryRecord, ...],
     repeated: MemoryRecord | None,
 ) -> None:
-    known = asyncio.run(extract_facts(Says(json.dumps(answer)), "new", [A, B]))
+    known = await extract_facts(Says(json.dumps(answer)), "new", [A, B])
     assert (known.facts, known.contradicted, known.repeated) == (facts, contradicted, repeated)
 
 
@@ -161,9 +160,9 @@ def test_a_models_answer_is_taken_only_as_far_as_it_makes_sense(
         '{"contradicted": ["1.0e400"]}',
     ],
 )
-def test_an_answer_of_another_form_is_refused(said: str) -> None:
+async def test_an_answer_of_another_form_is_refused(said: str) -> None:
     with pytest.raises(ModelReplyError):
-        asyncio.run(extract_facts(Says(said), "new", [A, B]))
+        await extract_facts(Says(said), "new", [A, B])
 
 
 @pytest.mark.parametrize(

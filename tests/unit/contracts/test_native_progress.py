@@ -10,7 +10,6 @@ import pytest
 from infinite_memory.contracts.mcp import Answer, Json
 from infinite_memory.contracts.native import tools
 from infinite_memory.contracts.native.tools import Told, _with_progress
-from tests.mongo_server import run
 
 
 class Listener:
@@ -58,43 +57,38 @@ def test_the_value_grows_each_time_whatever_is_known() -> None:
     assert told.next(6)[0] > value
 
 
-def test_long_work_tells_how_much_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_work_tells_how_much_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "PROGRESS_S", 0.01)
 
-    async def work() -> None:
-        listener, told = Listener(), Told("Import")
+    listener, told = Listener(), Told("Import")
 
-        async def long() -> Json:
+    async def long() -> Json:
+        await listener.another()
+        told.take(7, 20)
+        while (7, 20) not in [one[:2] for one in listener.told]:
             await listener.another()
-            told.take(7, 20)
-            while (7, 20) not in [one[:2] for one in listener.told]:
-                await listener.another()
-            return {"status": "OK"}
+        return {"status": "OK"}
 
-        assert await _with_progress(long(), told, listener) == {"status": "OK"}
-        values = [one[0] for one in listener.told]
-        assert values == sorted(set(values))
-
-    run(work())
+    assert await _with_progress(long(), told, listener) == {"status": "OK"}
+    values = [one[0] for one in listener.told]
+    assert values == sorted(set(values))
 
 
-def test_long_work_stops_when_its_call_is_cancelled() -> None:
-    async def work() -> None:
-        listener, begun, stopped = Listener(), asyncio.Event(), asyncio.Event()
+async def test_long_work_stops_when_its_call_is_cancelled() -> None:
 
-        async def long() -> Json:
-            begun.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                stopped.set()
-            return {}
+    listener, begun, stopped = Listener(), asyncio.Event(), asyncio.Event()
 
-        call = asyncio.ensure_future(_with_progress(long(), Told("Back up"), listener))
-        await begun.wait()
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        await stopped.wait()
+    async def long() -> Json:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return {}
 
-    run(work())
+    call = asyncio.ensure_future(_with_progress(long(), Told("Back up"), listener))
+    await begun.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await stopped.wait()

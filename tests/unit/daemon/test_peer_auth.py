@@ -60,43 +60,37 @@ def greet(home: Path, greeting: Json) -> Json | None:
         return reply
 
 
-def test_a_client_and_the_daemon_prove_that_they_know_the_token_and_neither_shows_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with listening(tmp_path) as record:
-            long = {"kind": "x" * 500_000}  # longer than what is read ahead of a stranger
-            for said in ({"kind": "status"}, long):
-                assert await asyncio.to_thread(greet, tmp_path, said) == said
-            ipc.write_record(tmp_path, record | {"token": "another"})
-            assert await asyncio.to_thread(greet, tmp_path, {"kind": "status"}) is None
+async def test_a_client_and_the_daemon_prove_that_they_know_the_token_and_neither_shows_it(tmp_path: Path) -> None:
 
-    asyncio.run(scenario())
+    async with listening(tmp_path) as record:
+        long = {"kind": "x" * 500_000}  # longer than what is read ahead of a stranger
+        for said in ({"kind": "status"}, long):
+            assert await asyncio.to_thread(greet, tmp_path, said) == said
+        ipc.write_record(tmp_path, record | {"token": "another"})
+        assert await asyncio.to_thread(greet, tmp_path, {"kind": "status"}) is None
 
 
-def test_a_client_of_0_1_0_that_shows_the_token_is_still_read(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with listening(tmp_path) as record:
-            reader, writer = await asyncio.open_connection("127.0.0.1", record["port"])
-            writer.write(record["token"].encode() + b'\n{"kind": "stop"}\n')
-            assert json.loads(await reader.readline()) == {"kind": "stop"}
-            await hang_up(writer)
+async def test_a_client_of_0_1_0_that_shows_the_token_is_still_read(tmp_path: Path) -> None:
 
-    asyncio.run(scenario())
+    async with listening(tmp_path) as record:
+        reader, writer = await asyncio.open_connection("127.0.0.1", record["port"])
+        writer.write(record["token"].encode() + b'\n{"kind": "stop"}\n')
+        assert json.loads(await reader.readline()) == {"kind": "stop"}
+        await hang_up(writer)
 
 
 @pytest.mark.parametrize("answer", ["", "0" * 64, "the daemon's own proof"])
-def test_a_client_that_cannot_prove_anything_is_not_read(tmp_path: Path, answer: str) -> None:
-    async def scenario() -> None:
-        async with listening(tmp_path) as record:
-            reader, writer = await asyncio.open_connection("127.0.0.1", record["port"])
-            writer.write(json.dumps({"challenge": 1, "nonce": proofs.make_nonce()}).encode() + b"\n")
-            said = json.loads(await reader.readline())
-            assert set(said) == {"nonce", "proof"}
-            told = said["proof"] if answer.startswith("the") else answer
-            writer.write(told.encode() + b'\n{"kind": "status"}\n')
-            assert await reader.read() == b""
-            await hang_up(writer)
+async def test_a_client_that_cannot_prove_anything_is_not_read(tmp_path: Path, answer: str) -> None:
 
-    asyncio.run(scenario())
+    async with listening(tmp_path) as record:
+        reader, writer = await asyncio.open_connection("127.0.0.1", record["port"])
+        writer.write(json.dumps({"challenge": 1, "nonce": proofs.make_nonce()}).encode() + b"\n")
+        said = json.loads(await reader.readline())
+        assert set(said) == {"nonce", "proof"}
+        told = said["proof"] if answer.startswith("the") else answer
+        writer.write(told.encode() + b'\n{"kind": "status"}\n')
+        assert await reader.read() == b""
+        await hang_up(writer)
 
 
 def test_a_daemon_of_an_older_version_over_tcp_is_named_and_told_nothing(tmp_path: Path) -> None:
@@ -113,30 +107,26 @@ def test_a_daemon_of_an_older_version_over_tcp_is_named_and_told_nothing(tmp_pat
             old.accept()
 
 
-def test_the_newest_connections_are_read_however_many_say_nothing(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with listening(tmp_path) as record:
-            silent = [await asyncio.open_connection("127.0.0.1", record["port"]) for _ in range(2 * MAX_SILENT["tcp"])]
-            assert await asyncio.to_thread(greet, tmp_path, {"kind": "status"}) == {"kind": "status"}
-            with pytest.raises(ConnectionError):
-                if not await silent[0][0].read(1):
-                    raise ConnectionResetError
-            for _, writer in silent:
-                await hang_up(writer)
+async def test_the_newest_connections_are_read_however_many_say_nothing(tmp_path: Path) -> None:
 
-    asyncio.run(scenario())
+    async with listening(tmp_path) as record:
+        silent = [await asyncio.open_connection("127.0.0.1", record["port"]) for _ in range(2 * MAX_SILENT["tcp"])]
+        assert await asyncio.to_thread(greet, tmp_path, {"kind": "status"}) == {"kind": "status"}
+        with pytest.raises(ConnectionError):
+            if not await silent[0][0].read(1):
+                raise ConnectionResetError
+        for _, writer in silent:
+            await hang_up(writer)
 
 
-def test_that_nothing_can_be_accepted_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
+async def test_that_nothing_can_be_accepted_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+
+    with caplog.at_level(logging.DEBUG):
         loop = asyncio.get_running_loop()
         quieten_accept_errors(loop)
         for _ in range(1000):
             exc = OSError(24, "Too many open files")
             loop.call_exception_handler({"message": "socket.accept() out of system resource", "exception": exc})
-
-    with caplog.at_level(logging.DEBUG):
-        asyncio.run(scenario())
     assert [record.getMessage() for record in caplog.records if "accept" in record.getMessage()] == [
         "no connection can be accepted: Too many open files"
     ]

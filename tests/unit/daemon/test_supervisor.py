@@ -25,16 +25,13 @@ def systemd() -> Iterator[socket.socket]:
         yield channel
 
 
-def test_the_watchdog_is_content_while_the_loop_turns(systemd: socket.socket) -> None:
+async def test_the_watchdog_is_content_while_the_loop_turns(systemd: socket.socket) -> None:
     environ = {"NOTIFY_SOCKET": systemd.getsockname(), "WATCHDOG_USEC": "3000", "WATCHDOG_PID": str(os.getpid())}
 
-    async def scenario() -> None:
-        async with Supervisor(environ) as supervisor:
-            supervisor.report_ready()
-            for _ in range(3):
-                assert await asyncio.to_thread(systemd.recv, 64) in (b"READY=1", b"WATCHDOG=1")
-
-    asyncio.run(scenario())
+    async with Supervisor(environ) as supervisor:
+        supervisor.report_ready()
+        for _ in range(3):
+            assert await asyncio.to_thread(systemd.recv, 64) in (b"READY=1", b"WATCHDOG=1")
     assert environ == {}, "what it starts must not speak for it"
 
 
@@ -46,16 +43,13 @@ def test_an_abstract_address_is_taken() -> None:
 
 
 @pytest.mark.parametrize("named", [{}, {"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}])
-def test_nothing_is_sent_that_nobody_asked_for(systemd: socket.socket, named: dict[str, str]) -> None:
+async def test_nothing_is_sent_that_nobody_asked_for(systemd: socket.socket, named: dict[str, str]) -> None:
     is_asked = {"WATCHDOG_USEC": "3000"} | named if named else {}
     environ = {"NOTIFY_SOCKET": systemd.getsockname()} | is_asked
 
-    async def scenario() -> None:
-        async with Supervisor(environ) as supervisor:
-            await asyncio.sleep(0.02)
-            supervisor.report_stopping()
-
-    asyncio.run(scenario())
+    async with Supervisor(environ) as supervisor:
+        await asyncio.sleep(0.02)
+        supervisor.report_stopping()
     assert systemd.recv(64) == b"STOPPING=1"
 
 

@@ -74,20 +74,17 @@ def test_of_many_questions_those_asked_last_are_kept(monkeypatch: pytest.MonkeyP
     assert counting.embedded == ["one", "two", "three", "two"]
 
 
-def test_requests_that_arrive_together_are_embedded_together() -> None:
+async def test_requests_that_arrive_together_are_embedded_together() -> None:
     counting = Counting()
 
-    async def work() -> None:
-        embeddings = EmbeddingService(counting, 60)
-        embeddings.start()
-        await embeddings.ready()
-        await asyncio.gather(
-            *(embeddings.embed_query(f"question {number}") for number in range(16)),
-            *(embeddings.embed_memories([f"memory {number}"]) for number in range(16)),
-        )
-        await embeddings.close()
-
-    asyncio.run(work())
+    embeddings = EmbeddingService(counting, 60)
+    embeddings.start()
+    await embeddings.ready()
+    await asyncio.gather(
+        *(embeddings.embed_query(f"question {number}") for number in range(16)),
+        *(embeddings.embed_memories([f"memory {number}"]) for number in range(16)),
+    )
+    await embeddings.close()
     assert sum(counting.batches) == 32
     # One may begin alone; the rest waits for it, and goes in full batches.
     assert len(counting.batches) <= 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -134,21 +133,21 @@ class Service:
         ("gemini", "BeforeAgent", b"[]", "no object"),
     ],
 )
-def test_what_is_no_event_is_recorded(tmp_path: Path, client: str, name: str, data: bytes, says: str) -> None:
+async def test_what_is_no_event_is_recorded(tmp_path: Path, client: str, name: str, data: bytes, says: str) -> None:
     service = Service()
-    output = asyncio.run(handle_event(service, tmp_path, {"client": client, "name": name}, b"", data))
+    output = await handle_event(service, tmp_path, {"client": client, "name": name}, b"", data)
     assert (output, service.asked) == (b"", [])
     [told] = files.last_events(tmp_path)
     assert says in told["failure"]
     assert files.waiting(tmp_path) == []
 
 
-def test_an_event_carries_its_clients_own_variables_and_no_others(tmp_path: Path) -> None:
+async def test_an_event_carries_its_clients_own_variables_and_no_others(tmp_path: Path) -> None:
     service = Service()
     environ = b"INFINITE_MEMORY_HOOKS__PROMPT_TOKENS=7\0PATH=/bin\0\0=x\0INFINITE_MEMORY_CAPTURE__ENABLED"
     event = {"session_id": "one", "cwd": "/p", "prompt": "x" * 5000}
     greeting = {"client": "codex", "name": "UserPromptSubmit"}
-    output = asyncio.run(handle_event(service, tmp_path, greeting, environ, json.dumps(event).encode()))
+    output = await handle_event(service, tmp_path, greeting, environ, json.dumps(event).encode())
     assert json.loads(output)["hookSpecificOutput"]["additionalContext"] == "known"
     [message] = service.asked
     assert message["environ"] == {"INFINITE_MEMORY_HOOKS__PROMPT_TOKENS": "7"}

@@ -8,10 +8,9 @@ from typing import Any, cast
 
 from infinite_memory.index.loading import IndexLoader
 from infinite_memory.index.recent_ids import RecentIds
-from tests.mongo_server import run
 
 
-def test_no_full_search_for_garbage_is_made_while_a_large_index_is_loaded() -> None:
+async def test_no_full_search_for_garbage_is_made_while_a_large_index_is_loaded() -> None:
     usual, during = gc.get_threshold(), []
 
     def load(*_: Any) -> tuple[None, bytes]:
@@ -19,6 +18,6 @@ def test_no_full_search_for_garbage_is_made_while_a_large_index_is_loaded() -> N
         return None, b""
 
     parts = SimpleNamespace(identity="store"), SimpleNamespace(space="space", dim=8), SimpleNamespace(load=load)
-    run(IndexLoader(*cast("Any", parts), RecentIds()).load())
+    await IndexLoader(*cast("Any", parts), RecentIds()).load()
     assert during[0][2] > 100 * usual[2]
     assert gc.get_threshold() == usual

@@ -12,7 +12,6 @@ from infinite_memory.index.reconcile import Checked, compare
 from infinite_memory.index.vector.faiss_index import FaissIndex
 from infinite_memory.models import MemoryId
 from infinite_memory.store.base import Located, Store, Version
-from tests.mongo_server import run
 from tests.unit.index.builders import make_row, make_sidecar, memory_id, scope_id
 
 
@@ -47,29 +46,27 @@ async def check(sidecar: FaissIndex, revisions: Mapping[int, int], settle_s: flo
     return await compare(cast("Store", Versions(revisions)), sidecar, take_over, remove, settle_s), read
 
 
-def test_what_is_being_embedded_stored_or_removed_is_no_fault() -> None:
-    async def work() -> None:
-        sidecar = make_sidecar([make_row(1), make_row(2), make_row(3)])
-        checking = asyncio.create_task(check(sidecar, {1: 2, 2: 1, 4: 1}, 5.0))
-        await asyncio.sleep(0.05)
-        assert not checking.done()
-        sidecar.upsert([make_row(1, revision=2), make_row(4)])
-        sidecar.remove([memory_id(3)])
-        checked, read = await checking
-        assert (checked.faults, read) == (0, set())
+async def test_what_is_being_embedded_stored_or_removed_is_no_fault() -> None:
 
-    run(work())
+    sidecar = make_sidecar([make_row(1), make_row(2), make_row(3)])
+    checking = asyncio.create_task(check(sidecar, {1: 2, 2: 1, 4: 1}, 5.0))
+    await asyncio.sleep(0.05)
+    assert not checking.done()
+    sidecar.upsert([make_row(1, revision=2), make_row(4)])
+    sidecar.remove([memory_id(3)])
+    checked, read = await checking
+    assert (checked.faults, read) == (0, set())
 
 
 @pytest.mark.parametrize("settle_s", [0.0, 0.2])
-def test_what_stays_different_is_mended_and_counted(settle_s: float) -> None:
-    checked, read = run(check(make_sidecar([make_row(1), make_row(2), make_row(3)]), {1: 2, 2: 1, 4: 1}, settle_s))
+async def test_what_stays_different_is_mended_and_counted(settle_s: float) -> None:
+    checked, read = await check(make_sidecar([make_row(1), make_row(2), make_row(3)]), {1: 2, 2: 1, 4: 1}, settle_s)
     assert checked == Checked(missing=1, stale=1, surplus=1)
     assert read == {memory_id(1), memory_id(4)}
 
 
 @pytest.mark.parametrize("known", [1, 2])
-def test_a_memory_that_stands_in_two_scopes_while_they_are_merged_is_read_from_its_new_one(known: int) -> None:
+async def test_a_memory_that_stands_in_two_scopes_while_they_are_merged_is_read_from_its_new_one(known: int) -> None:
     read: dict[MemoryId, Any] = {}
 
     async def work() -> Checked:
@@ -82,5 +79,5 @@ def test_a_memory_that_stands_in_two_scopes_while_they_are_merged_is_read_from_i
         store = cast("Store", Versions({1: 1}, moved={1: 2}))
         return await compare(store, make_sidecar([make_row(1, revision=known)]), take_over, remove)
 
-    assert run(work()).faults == (known == 1)
+    assert (await work()).faults == (known == 1)
     assert read == ({memory_id(1): scope_id(1)} if known == 1 else {})

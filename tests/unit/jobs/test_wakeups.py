@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 from zoneinfo import ZoneInfo
 
@@ -18,7 +17,7 @@ def test_after_years_the_trigger_names_one_missed_run_and_then_the_next_to_come(
     assert trigger.get_next_fire_time(missed, NOW) == dt.datetime(2026, 12, 1, 3, tzinfo=dt.UTC)
 
 
-def test_a_clock_that_was_set_back_leaves_no_run_far_in_the_future() -> None:
+async def test_a_clock_that_was_set_back_leaves_no_run_far_in_the_future() -> None:
     offset, looks, shifts = dt.timedelta(), 0, list[dt.timedelta]()
 
     def clock() -> dt.datetime:
@@ -28,26 +27,22 @@ def test_a_clock_that_was_set_back_leaves_no_run_far_in_the_future() -> None:
         nonlocal looks
         looks += 1
 
-    async def work() -> None:
-        nonlocal offset
-        wakeups = Wakeups({"backup": dt.time(3, 0)}, ZONE, look, ClockWatch(clock), shifts.append)
-        wakeups.start()
-        try:
-            scheduler = wakeups._scheduler
-            far = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
-            scheduler.modify_job("backup", next_run_time=far)  # as a clock a month ahead leaves it
-            wakeups.look()
-            assert scheduler.get_job("backup").next_run_time == far
-            offset = dt.timedelta(days=-30)
-            wakeups.look()
-            assert scheduler.get_job("backup").next_run_time <= dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
-            assert looks == 2
-            assert [round(shift.total_seconds()) for shift in shifts] == [-30 * 86400]
-            assert [job.id for job in scheduler.get_jobs()] == ["backup"]  # no interval, whose missed runs are millions
-        finally:
-            await wakeups.close()
-
-    asyncio.run(work())
+    wakeups = Wakeups({"backup": dt.time(3, 0)}, ZONE, look, ClockWatch(clock), shifts.append)
+    wakeups.start()
+    try:
+        scheduler = wakeups._scheduler
+        far = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
+        scheduler.modify_job("backup", next_run_time=far)  # as a clock a month ahead leaves it
+        wakeups.look()
+        assert scheduler.get_job("backup").next_run_time == far
+        offset = dt.timedelta(days=-30)
+        wakeups.look()
+        assert scheduler.get_job("backup").next_run_time <= dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
+        assert looks == 2
+        assert [round(shift.total_seconds()) for shift in shifts] == [-30 * 86400]
+        assert [job.id for job in scheduler.get_jobs()] == ["backup"]  # no interval, whose missed runs are millions
+    finally:
+        await wakeups.close()
 
 
 def test_a_shift_of_the_clock_is_told_once() -> None:

@@ -265,7 +265,7 @@ class Broken:
         raise RuntimeError("the key is s3cret")
 
 
-def test_whatever_a_model_raises_is_an_error_of_the_model() -> None:
+async def test_whatever_a_model_raises_is_an_error_of_the_model() -> None:
     with pytest.raises(ModelUnavailableError, match="broken cannot be used") as failed:
-        asyncio.run(ask_model(Broken(), "be brief", TURNS, max_tokens=9))  # type: ignore[arg-type]
+        await ask_model(Broken(), "be brief", TURNS, max_tokens=9)  # type: ignore[arg-type]
     assert "s3cret" not in str(failed.value)

@@ -10,7 +10,6 @@ from pymongo.errors import ServerSelectionTimeoutError
 from pymongo.lock import _async_cond_wait, _async_create_condition, _async_create_lock
 
 from infinite_memory.store.mongo import drivers
-from tests.mongo_server import run
 
 NOBODY = "mongodb://127.0.0.1:1/?directConnection=true"
 TURNS = 20  # of the loop, in which a cancelled task would end that need not wait for the lock
@@ -23,7 +22,7 @@ async def cancel(task: asyncio.Task[None]) -> None:
         await asyncio.sleep(0)
 
 
-def test_who_is_cancelled_after_its_time_waits_for_the_lock_to_release_it() -> None:
+async def test_who_is_cancelled_after_its_time_waits_for_the_lock_to_release_it() -> None:
     async def work() -> None:
         lock = _async_create_lock()
         condition = _async_create_condition(lock)
@@ -42,10 +41,10 @@ def test_who_is_cancelled_after_its_time_waits_for_the_lock_to_release_it() -> N
         assert selecting.cancelled()
         assert not lock.locked()
 
-    run(work(), 20)
+    await asyncio.wait_for(work(), 20)
 
 
-def test_operations_end_in_their_time_after_one_was_cancelled_while_no_server_answered() -> None:
+async def test_operations_end_in_their_time_after_one_was_cancelled_while_no_server_answered() -> None:
     async def work() -> None:
         client = drivers.make_client("pymongo", NOBODY, {"serverSelectionTimeoutMS": 5000})
 
@@ -64,4 +63,4 @@ def test_operations_end_in_their_time_after_one_was_cancelled_while_no_server_an
                     await ask()
         await drivers.close_client(client)
 
-    run(work(), 30)
+    await asyncio.wait_for(work(), 30)

@@ -45,10 +45,10 @@ def test_words_match_by_their_stems_and_nothing_else(query: str, text: str, matc
     assert found(query, text) == ([text] if matches else [])
 
 
-def test_a_title_counts_more_than_the_text() -> None:
+async def test_a_title_counts_more_than_the_text() -> None:
     titled = make_memory("something else entirely here", title="Ferry", number=1)
     plain = make_memory("ferry and something else", number=2)
-    assert [one.memory for one in asyncio.run(match_words("ferry", [plain, titled]))] == [titled, plain]
+    assert [one.memory for one in await match_words("ferry", [plain, titled])] == [titled, plain]
 
 
 def test_rare_words_weigh_more_and_equal_scores_come_newest_first() -> None:
@@ -56,10 +56,8 @@ def test_rare_words_weigh_more_and_equal_scores_come_newest_first() -> None:
     assert found("red zeppelin", *texts) == ["blue zeppelin", "red bus", "red car", "red boat"]
 
 
-def test_coverage_tells_how_much_of_a_query_is_there() -> None:
-    [whole, half] = asyncio.run(
-        match_words("tea cups", [make_memory("tea in cups"), make_memory("tea alone", number=1)])
-    )
+async def test_coverage_tells_how_much_of_a_query_is_there() -> None:
+    [whole, half] = await match_words("tea cups", [make_memory("tea in cups"), make_memory("tea alone", number=1)])
     assert (whole.has_all, half.has_all) == (True, False)
     assert whole.coverage == pytest.approx(1)
     assert 0 < half.coverage < 1

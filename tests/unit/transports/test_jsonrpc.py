@@ -362,30 +362,28 @@ def test_a_write_that_is_cancelled_while_its_user_is_asked_does_nothing() -> Non
     assert sink.messages[-1]["method"] == "notifications/cancelled"
 
 
-def test_a_session_that_is_cut_short_finishes_its_writes_first() -> None:
-    async def session() -> None:
-        contract = Ledger(one=Effect.WRITES)
+async def test_a_session_that_is_cut_short_finishes_its_writes_first() -> None:
 
-        async def for_ever() -> None:
-            await asyncio.Event().wait()
+    contract = Ledger(one=Effect.WRITES)
 
-        script = Script(BEGIN, request(1, "wait"), contract.begun.wait, request(2, "wait"), for_ever)
-        serving = asyncio.create_task(
-            serve_session(None, lambda: contract, script, Collected(), limit=LIMIT, stop=asyncio.Event())  # type: ignore[arg-type,return-value]
-        )
-        while set(contract.waits) != {1, 2}:
-            await asyncio.sleep(0)
-        serving.cancel()
-        await asyncio.wait({serving}, timeout=0.05)
-        assert not serving.done()
-        contract.gate.set()
-        await asyncio.wait({serving})
-        assert (contract.done, contract.stopped) == ([1], [2])
+    async def for_ever() -> None:
+        await asyncio.Event().wait()
 
-    run(session())
+    script = Script(BEGIN, request(1, "wait"), contract.begun.wait, request(2, "wait"), for_ever)
+    serving = asyncio.create_task(
+        serve_session(None, lambda: contract, script, Collected(), limit=LIMIT, stop=asyncio.Event())  # type: ignore[arg-type,return-value]
+    )
+    while set(contract.waits) != {1, 2}:
+        await asyncio.sleep(0)
+    serving.cancel()
+    await asyncio.wait({serving}, timeout=0.05)
+    assert not serving.done()
+    contract.gate.set()
+    await asyncio.wait({serving})
+    assert (contract.done, contract.stopped) == ([1], [2])
 
 
-def test_a_stop_lets_what_was_sent_be_answered() -> None:
+async def test_a_stop_lets_what_was_sent_be_answered() -> None:
     async def session() -> list[Json]:
         contract, sink, stop = Ledger(), Collected(), asyncio.Event()
 
@@ -401,7 +399,7 @@ def test_a_stop_lets_what_was_sent_be_answered() -> None:
         await serve_session(None, lambda: contract, script, sink, limit=LIMIT, stop=stop)
         return sink.messages
 
-    assert sorted(one["id"] for one in run(session())[1:]) == [1, 2]
+    assert sorted(one["id"] for one in (await session())[1:]) == [1, 2]
 
 
 def test_a_resource_that_is_not_there_is_no_internal_error() -> None:

@@ -120,7 +120,7 @@ def test_lines_do_not_depend_on_where_the_chunks_are_cut(lines: list[bytes], dat
     assert cut(*chunks) == cut(stream)
 
 
-def test_a_long_line_is_never_held_whole() -> None:
+async def test_a_long_line_is_never_held_whole() -> None:
     async def read() -> int:
         source = Chunks(*[b"x" * 1000] * 100)
         reader = LineReader(source, LIMIT)
@@ -128,7 +128,7 @@ def test_a_long_line_is_never_held_whole() -> None:
         assert isinstance(line, TooLong)
         return line.size
 
-    assert run(read()) == 100_000
+    assert await read() == 100_000
 
 
 async def answer(contract: Echo, source: Chunks, sink: Collected, stop: asyncio.Event) -> None:
@@ -151,105 +151,92 @@ def test_each_line_gets_one_reply_in_order_and_bad_ones_end_nothing() -> None:
     assert "100 bytes in a line is more than the limit of 64" in replies[3]["refused"]
 
 
-def test_what_a_client_sent_before_it_died_is_carried_out() -> None:
-    async def session() -> None:
-        contract, sink = Echo(), Collected(breaks_after=1)
-        await answer(contract, Chunks(b'{"n": 1}\n{"n": 2}\n', b'{"n": 3}\n'), sink, asyncio.Event())
-        assert [one["n"] for one in contract.asked] == [1, 2, 3]
-        assert len(sink.replies()) == 1
+async def test_what_a_client_sent_before_it_died_is_carried_out() -> None:
 
-    run(session())
+    contract, sink = Echo(), Collected(breaks_after=1)
+    await answer(contract, Chunks(b'{"n": 1}\n{"n": 2}\n', b'{"n": 3}\n'), sink, asyncio.Event())
+    assert [one["n"] for one in contract.asked] == [1, 2, 3]
+    assert len(sink.replies()) == 1
 
 
-def test_what_was_sent_before_the_session_is_stopped_is_answered() -> None:
-    async def session() -> None:
-        stop, goes_on = asyncio.Event(), asyncio.Event()
-        contract, sink = Echo(goes_on), Collected()
-        chunks = Chunks(b'{"n": 1}\n{"n": 2}\n', b'{"n": 3}\n{"n": ', stays_open=True)
-        serving = asyncio.create_task(answer(contract, chunks, sink, stop))
+async def test_what_was_sent_before_the_session_is_stopped_is_answered() -> None:
+
+    stop, goes_on = asyncio.Event(), asyncio.Event()
+    contract, sink = Echo(goes_on), Collected()
+    chunks = Chunks(b'{"n": 1}\n{"n": 2}\n', b'{"n": 3}\n{"n": ', stays_open=True)
+    serving = asyncio.create_task(answer(contract, chunks, sink, stop))
+    while not contract.asked:
+        await asyncio.sleep(0)
+    stop.set()
+    goes_on.set()
+    await serving
+    assert [one["echo"]["n"] for one in sink.replies()] == [1, 2, 3]
+
+
+async def test_a_write_outlives_the_session_that_is_cut_short_and_a_read_does_not() -> None:
+
+    for request, lives in ((b'{"writes": 1}\n', True), (b'{"n": 1}\n', False)):
+        goes_on = asyncio.Event()
+        contract = Echo(goes_on)
+        sink = Collected()
+        serving = asyncio.create_task(answer(contract, Chunks(request, stays_open=True), sink, asyncio.Event()))
         while not contract.asked:
             await asyncio.sleep(0)
-        stop.set()
+        serving.cancel()
+        await asyncio.wait({serving}, timeout=0.05)
+        assert serving.done() is not lives
         goes_on.set()
-        await serving
-        assert [one["echo"]["n"] for one in sink.replies()] == [1, 2, 3]
-
-    run(session())
-
-
-def test_a_write_outlives_the_session_that_is_cut_short_and_a_read_does_not() -> None:
-    async def session() -> None:
-        for request, lives in ((b'{"writes": 1}\n', True), (b'{"n": 1}\n', False)):
-            goes_on = asyncio.Event()
-            contract = Echo(goes_on)
-            sink = Collected()
-            serving = asyncio.create_task(answer(contract, Chunks(request, stays_open=True), sink, asyncio.Event()))
-            while not contract.asked:
-                await asyncio.sleep(0)
-            serving.cancel()
-            await asyncio.wait({serving}, timeout=0.05)
-            assert serving.done() is not lives
-            goes_on.set()
-            await asyncio.wait({serving})
-            assert serving.cancelled()
-            assert len(sink.replies()) == (1 if lives else 0)
-
-    run(session())
+        await asyncio.wait({serving})
+        assert serving.cancelled()
+        assert len(sink.replies()) == (1 if lives else 0)
 
 
-def test_a_stopped_session_does_not_wait_for_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stopped_session_does_not_wait_for_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infinite_memory.transports.lines.STOPPED_SEND_S", 0.05)
 
     class Stuck:
         async def write(self, data: bytes) -> None:
             await asyncio.Event().wait()
 
-    async def session() -> None:
-        stop, contract = asyncio.Event(), Echo()
-        source = Chunks(b'{"n": 1}\n{"n": 2}\n', stays_open=True)
-        serving = asyncio.create_task(
-            answer_lines(contract, LineReader(source, LIMIT).lines(), Stuck(), limit=LIMIT, stop=stop)
-        )
-        while not contract.asked:
-            await asyncio.sleep(0)
-        stop.set()
-        await serving
-        assert len(contract.asked) == 2
-
-    run(session())
-
-
-def test_an_idle_session_ends_when_it_is_told_to() -> None:
-    async def session() -> None:
-        stop = asyncio.Event()
-        serving = asyncio.create_task(answer(Echo(), Chunks(stays_open=True), Collected(), stop))
+    stop, contract = asyncio.Event(), Echo()
+    source = Chunks(b'{"n": 1}\n{"n": 2}\n', stays_open=True)
+    serving = asyncio.create_task(
+        answer_lines(contract, LineReader(source, LIMIT).lines(), Stuck(), limit=LIMIT, stop=stop)
+    )
+    while not contract.asked:
         await asyncio.sleep(0)
-        stop.set()
-        await serving
+    stop.set()
+    await serving
+    assert len(contract.asked) == 2
 
-    run(session())
+
+async def test_an_idle_session_ends_when_it_is_told_to() -> None:
+
+    stop = asyncio.Event()
+    serving = asyncio.create_task(answer(Echo(), Chunks(stays_open=True), Collected(), stop))
+    await asyncio.sleep(0)
+    stop.set()
+    await serving
 
 
-def test_a_long_reply_is_written_like_any_other() -> None:
+async def test_a_long_reply_is_written_like_any_other() -> None:
     for reply in ({"text": "é" * LARGE_REPLY}, {"results": [{"n": n, "t": "x", "f": 0.5} for n in range(100_000)]}):
         assert is_large(reply)
-        assert run(format_reply(reply)) == format_line(reply)
+        assert await format_reply(reply) == format_line(reply)
     assert not is_large({"results": [{"text": "tea", "tags": [], "n": None}] * 1000})
 
 
-def test_lines_are_taken_until_stopped_and_one_task_waits_for_that() -> None:
-    async def scenario() -> None:
-        stop = asyncio.Event()
-        lines = LineReader(Chunks(b"1\n2\n3\n", stays_open=True), LIMIT).lines()
-        taken = []
-        async for line in until_stopped(lines, stop):
-            taken.append(line)
-            assert len(asyncio.all_tasks()) <= 3  # this one, the one that waits, and one that has read
-            if len(taken) == 2:
-                stop.set()
-        assert taken == [b"1", b"2", b"3"]
+async def test_lines_are_taken_until_stopped_and_one_task_waits_for_that() -> None:
 
-    run(scenario())
+    stop = asyncio.Event()
+    lines = LineReader(Chunks(b"1\n2\n3\n", stays_open=True), LIMIT).lines()
+    taken = []
+    async for line in until_stopped(lines, stop):
+        taken.append(line)
+        assert len(asyncio.all_tasks()) <= 3  # this one, the one that waits, and one that has read
+        if len(taken) == 2:
+            stop.set()
+    assert taken == [b"1", b"2", b"3"]
 
 
 JUNK = [
@@ -266,60 +253,55 @@ JUNK = [
 
 
 @pytest.mark.parametrize("decided", [None, *Speaks])
-def test_junk_is_refused_line_by_line_and_decides_nothing(decided: Speaks | None) -> None:
+async def test_junk_is_refused_line_by_line_and_decides_nothing(decided: Speaks | None) -> None:
     """Found by a hostile reading: after a first line that was no JSON the session was taken for another protocol."""
 
-    async def scenario() -> None:
-        sink, began = Collected(), []
+    sink, began = Collected(), []
 
-        class Rpc:
-            def serves(self, call: Any) -> bool:
-                return True
+    class Rpc:
+        def serves(self, call: Any) -> bool:
+            return True
 
-            def allowed_before_initialize(self, call: Any) -> bool:
-                return True
+        def allowed_before_initialize(self, call: Any) -> bool:
+            return True
 
-            def effect(self, call: Any) -> Effect:
-                return Effect.READS
+        def effect(self, call: Any) -> Effect:
+            return Effect.READS
 
-            async def handle(self, call: Any) -> dict[str, Any]:
-                return {}
+        async def handle(self, call: Any) -> dict[str, Any]:
+            return {}
 
-            async def on_disconnect(self) -> None:
-                began.append("rpc")
+        async def on_disconnect(self) -> None:
+            began.append("rpc")
 
-        def open_rpc() -> Any:
-            return Rpc()
+    def open_rpc() -> Any:
+        return Rpc()
 
-        request = {None: b'{"jsonrpc": "2.0", "id": 1, "method": "x"}', Speaks.ACTIONS: b'{"jsonrpc": "2.0"}',
-                   Speaks.JSON_RPC: b'{"jsonrpc": "2.0", "id": 1, "method": "x"}'}[decided]  # fmt: skip
-        stream = b"\n".join([*JUNK, request, *JUNK, b""])
-        await serve_session(Echo, open_rpc, Chunks(stream), sink, limit=LIMIT, stop=asyncio.Event(), speaks=decided)
-        forms = ["rpc" if "jsonrpc" in reply else "lines" for reply in sink.replies()]
-        assert len(forms) == 2 * len(JUNK) + 1
-        before = "rpc" if decided is Speaks.JSON_RPC else "lines"
-        after = "lines" if decided is Speaks.ACTIONS else "rpc"
-        assert set(forms[: len(JUNK)]) == {before}
-        assert set(forms[len(JUNK) :]) == {after}
-
-    run(scenario())
+    request = {None: b'{"jsonrpc": "2.0", "id": 1, "method": "x"}', Speaks.ACTIONS: b'{"jsonrpc": "2.0"}',
+               Speaks.JSON_RPC: b'{"jsonrpc": "2.0", "id": 1, "method": "x"}'}[decided]  # fmt: skip
+    stream = b"\n".join([*JUNK, request, *JUNK, b""])
+    await serve_session(Echo, open_rpc, Chunks(stream), sink, limit=LIMIT, stop=asyncio.Event(), speaks=decided)
+    forms = ["rpc" if "jsonrpc" in reply else "lines" for reply in sink.replies()]
+    assert len(forms) == 2 * len(JUNK) + 1
+    before = "rpc" if decided is Speaks.JSON_RPC else "lines"
+    after = "lines" if decided is Speaks.ACTIONS else "rpc"
+    assert set(forms[: len(JUNK)]) == {before}
+    assert set(forms[len(JUNK) :]) == {after}
 
 
-def test_a_first_line_that_is_long_decides_like_a_short_one() -> None:
-    async def scenario() -> None:
-        sink = Collected()
-        line = json.dumps({"action": "x" * LARGE_LINE}).encode() + b"\n"
+async def test_a_first_line_that_is_long_decides_like_a_short_one() -> None:
 
-        def no_rpc() -> Any:
-            raise AssertionError
+    sink = Collected()
+    line = json.dumps({"action": "x" * LARGE_LINE}).encode() + b"\n"
 
-        await serve_session(Echo, no_rpc, Chunks(line), sink, limit=2 * LARGE_LINE, stop=asyncio.Event())
-        assert len(sink.replies()) == 1
+    def no_rpc() -> Any:
+        raise AssertionError
 
-    run(scenario())
+    await serve_session(Echo, no_rpc, Chunks(line), sink, limit=2 * LARGE_LINE, stop=asyncio.Event())
+    assert len(sink.replies()) == 1
 
 
-def test_a_client_that_goes_on_asking_does_not_keep_a_stopped_session(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_goes_on_asking_does_not_keep_a_stopped_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infinite_memory.transports.lines.STOPPED_READ_S", 0.1)
 
     async def forever() -> AsyncIterator[bytes | TooLong]:
@@ -327,16 +309,15 @@ def test_a_client_that_goes_on_asking_does_not_keep_a_stopped_session(monkeypatc
             await asyncio.sleep(0.005)  # the way to a client and back
             yield b"{}"
 
-    async def work() -> None:
-        stop = asyncio.Event()
-        stop.set()
-        async with asyncio.timeout(10), aclosing(until_stopped(forever(), stop)) as taken:
-            assert [line async for line in taken]
-
-    run(work())
+    stop = asyncio.Event()
+    stop.set()
+    async with asyncio.timeout(10), aclosing(until_stopped(forever(), stop)) as taken:
+        assert [line async for line in taken]
 
 
-def test_what_was_sent_before_a_stop_is_all_taken_however_long_that_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_sent_before_a_stop_is_all_taken_however_long_that_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("infinite_memory.transports.lines.STOPPED_READ_S", 0.02)
 
     async def sent() -> AsyncIterator[bytes | TooLong]:
@@ -344,14 +325,11 @@ def test_what_was_sent_before_a_stop_is_all_taken_however_long_that_lasts(monkey
             await asyncio.sleep(0)
             yield b"%d" % number
 
-    async def work() -> None:
-        stop = asyncio.Event()
-        stop.set()
-        taken = []
-        async with aclosing(until_stopped(sent(), stop)) as lines:
-            async for line in lines:
-                taken.append(line)
-                await asyncio.sleep(0.005)  # carrying it out
-        assert len(taken) == 20
-
-    run(work())
+    stop = asyncio.Event()
+    stop.set()
+    taken = []
+    async with aclosing(until_stopped(sent(), stop)) as lines:
+        async for line in lines:
+            taken.append(line)
+            await asyncio.sleep(0.005)  # carrying it out
+    assert len(taken) == 20

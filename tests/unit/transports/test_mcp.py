@@ -195,7 +195,7 @@ def test_what_is_not_ours_has_no_completions(ref: Json) -> None:
     assert reply["result"]["completion"] == {"values": [], "total": 0, "hasMore": False}
 
 
-def test_a_long_beginning_is_folded_once_whatever_it_is_held_against(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_beginning_is_folded_once_whatever_it_is_held_against(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four million characters and five thousand tags, each held everybody up for 19 seconds."""
     value, folded = "TEA" * 1000, list[str]()
 
@@ -209,7 +209,7 @@ def test_a_long_beginning_is_folded_once_whatever_it_is_held_against(monkeypatch
     monkeypatch.setattr("infinite_memory.contracts.native.server.fold", note)
     server = make_server()
     monkeypatch.setattr(server, "_tools", SimpleNamespace(ask=ask))
-    assert asyncio.run(server.complete({}, "tag", value)) == ["Tea" * 2000]
+    assert await server.complete({}, "tag", value) == ["Tea" * 2000]
     assert folded.count(value) == 1
 
 
@@ -351,7 +351,7 @@ def test_recalled_text_is_marked_as_data() -> None:
     assert "notice" not in wrap_result({"status": "OK", "deleted_count": 1})["structuredContent"]
 
 
-def test_a_question_of_the_later_era_ends_the_request_until_it_is_answered() -> None:
+async def test_a_question_of_the_later_era_ends_the_request_until_it_is_answered() -> None:
     class Session(McpSession):
         async def _handle(self, call: Any) -> Json:
             return {"answer": (await call.confirm("sure?", "of this")).value}
@@ -363,15 +363,15 @@ def test_a_question_of_the_later_era_ends_the_request_until_it_is_answered() -> 
         return await session.handle(RpcCall(1, "tools/call", params, None))  # type: ignore[arg-type]
 
     can = {"_meta": {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {"elicitation": {}}}}
-    first = run(ask(can))
+    first = await ask(can)
     assert first["resultType"] == "input_required"
     assert first["inputRequests"]["confirm"]["method"] == "elicitation/create"
     mcp_types.InputRequiredResult.model_validate(first)
     again = can | {"inputResponses": {"confirm": {"action": "accept"}}}
-    assert run(ask(again | {"requestState": first["requestState"]}))["answer"] == "accept"
+    assert (await ask(again | {"requestState": first["requestState"]}))["answer"] == "accept"
     for other in ({}, {"requestState": "of that"}):  # an answer to another question
-        assert run(ask(again | other))["resultType"] == "input_required"
-    assert run(ask({"_meta": ENVELOPE}))["answer"] == "not asked"
+        assert (await ask(again | other))["resultType"] == "input_required"
+    assert (await ask({"_meta": ENVELOPE}))["answer"] == "not asked"
 
 
 def test_an_error_of_the_protocol_keeps_its_data() -> None:

@@ -25,7 +25,6 @@ from infinite_memory.transports.subscriptions import (
     Subscriptions,
     check_number,
 )
-from tests.mongo_server import run
 from tests.unit.transports.test_mcp import begin, make_session, never, request, talk
 
 MODERN = {"_meta": {VERSION_KEY: MODERN_VERSIONS[-1], CAPABILITIES_KEY: {}}}
@@ -115,7 +114,7 @@ def test_a_session_that_asks_for_too_many_is_told_by_which_field() -> None:
     assert "notifications.resourceSubscriptions: 257" in replies[6]["error"]["message"]
 
 
-def test_what_waits_for_a_client_is_merged_and_nothing_but_repeats_is_left_out() -> None:
+async def test_what_waits_for_a_client_is_merged_and_nothing_but_repeats_is_left_out() -> None:
     async def deliver() -> list[tuple[str, Any]]:
         subscriptions = subscribe("memory://recent", f"memory://item/{A}", "memory://scope/Other")
         pending = PendingNotifications(subscriptions)
@@ -141,7 +140,7 @@ def test_what_waits_for_a_client_is_merged_and_nothing_but_repeats_is_left_out()
 
     lists = ("list_changed", None)
     item, recent = ("updated", f"memory://item/{A}"), ("updated", "memory://recent")
-    assert run(deliver()) == [recent, lists, item, recent]
+    assert await deliver() == [recent, lists, item, recent]
 
 
 class Unread:
@@ -181,31 +180,28 @@ class Watched(NativeServer):
 
 
 @pytest.mark.parametrize("kind", ["subscribe", "listen"])
-def test_a_client_that_subscribes_and_does_not_read_holds_one_task_and_each_address_once(kind: str) -> None:
+async def test_a_client_that_subscribes_and_does_not_read_holds_one_task_and_each_address_once(kind: str) -> None:
     uris = [f"memory://recent?limit={number + 1}" for number in range(MAX_SUBSCRIPTIONS)]
     asked = [request(number, "resources/subscribe", uri=uri) for number, uri in enumerate(uris)]
     if kind == "listen":
         asked = [request(1, "subscriptions/listen", notifications={"resourceSubscriptions": uris}, **MODERN)]
     initialized = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
-    async def follow() -> None:
-        client, server = Unread(begin(), initialized, *asked), Watched()
-        lines = client.lines()
-        serving = asyncio.create_task(serve_rpc(McpSession(server), lines, client, limit=10**6, stop=asyncio.Event()))
-        await client.has_sent.wait()
-        while kind == "subscribe" and len(client.messages) < len(asked) + 1:
-            await asyncio.sleep(0)
-        await asyncio.sleep(0.05)
-        before = len(asyncio.all_tasks())
-        for number in range(100):
-            server.change(MemoryChange(Event(MemoryId(f"{number:024x}"))))
-        await asyncio.sleep(0.05)
-        assert len(asyncio.all_tasks()) <= before + 3
-        client.reads.set()
-        while set(client.addresses()) != set(uris):
-            await asyncio.sleep(0.01)
-        client.leaves.set()
-        await serving
-        assert len(client.addresses()) <= MAX_SUBSCRIPTIONS + 1
-
-    run(follow())
+    client, server = Unread(begin(), initialized, *asked), Watched()
+    lines = client.lines()
+    serving = asyncio.create_task(serve_rpc(McpSession(server), lines, client, limit=10**6, stop=asyncio.Event()))
+    await client.has_sent.wait()
+    while kind == "subscribe" and len(client.messages) < len(asked) + 1:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    before = len(asyncio.all_tasks())
+    for number in range(100):
+        server.change(MemoryChange(Event(MemoryId(f"{number:024x}"))))
+    await asyncio.sleep(0.05)
+    assert len(asyncio.all_tasks()) <= before + 3
+    client.reads.set()
+    while set(client.addresses()) != set(uris):
+        await asyncio.sleep(0.01)
+    client.leaves.set()
+    await serving
+    assert len(client.addresses()) <= MAX_SUBSCRIPTIONS + 1

@@ -208,7 +208,7 @@ def test_a_head_that_comes_too_slowly_is_given_up(tmp_path: Path, monkeypatch: p
     run(tmp_path, scenario)
 
 
-def test_a_body_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asgi, "BODY_GRACE_S", 0.2)
 
     async def no_place() -> None:
@@ -218,11 +218,8 @@ def test_a_body_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatc
         await asyncio.sleep(0.05)
         return {"type": "http.request", "body": b"x", "more_body": True}
 
-    async def scenario() -> None:
-        with pytest.raises(asgi.SlowBodyError):
-            await asgi.read_body(drop, 1000, no_place)
-
-    asyncio.run(scenario())
+    with pytest.raises(asgi.SlowBodyError):
+        await asgi.read_body(drop, 1000, no_place)
 
 
 def test_a_rotated_token_of_the_owner_is_whole_private_and_read_at_once(tmp_path: Path) -> None:

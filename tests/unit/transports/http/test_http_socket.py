@@ -18,18 +18,16 @@ def listening(kind: str, home: Path) -> socket.socket:
 
 
 @pytest.mark.parametrize("kind", ["http", "clients"])
-def test_an_accepted_connection_sends_small_packets_at_once(kind: str, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+async def test_an_accepted_connection_sends_small_packets_at_once(kind: str, tmp_path: Path) -> None:
 
-        async def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            told.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-            writer.close()
+    told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-        server = await asyncio.start_server(accepted, sock=listening(kind, tmp_path))
-        _, writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
-        assert await told
+    async def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        told.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         writer.close()
-        server.close()
 
-    asyncio.run(scenario())
+    server = await asyncio.start_server(accepted, sock=listening(kind, tmp_path))
+    _, writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
+    assert await told
+    writer.close()
+    server.close()

@@ -26,29 +26,25 @@ async def replayed(events: RecentEvents, after: str) -> list[object]:
     return found
 
 
-def test_small_events_are_kept_by_their_number() -> None:
-    async def work() -> None:
-        events = RecentEvents()
-        names = [await events.store_event("stream", reply(number, "yes")) for number in range(EVENTS + 5)]
-        assert await replayed(events, names[5]) == list(range(6, EVENTS + 5))
-        assert await events.replay_events_after(names[4], lambda _: asyncio.sleep(0)) is None
+async def test_small_events_are_kept_by_their_number() -> None:
 
-    asyncio.run(work())
+    events = RecentEvents()
+    names = [await events.store_event("stream", reply(number, "yes")) for number in range(EVENTS + 5)]
+    assert await replayed(events, names[5]) == list(range(6, EVENTS + 5))
+    assert await events.replay_events_after(names[4], lambda _: asyncio.sleep(0)) is None
 
 
-def test_large_events_are_kept_by_their_text_and_the_last_in_any_case() -> None:
-    async def work() -> None:
-        events = RecentEvents()
-        half = "x" * (EVENT_CHARS // 2 - 100)
-        names = [await events.store_event("stream", reply(number, half)) for number in range(5)]
-        assert await replayed(events, names[3]) == [4]
-        assert await events.replay_events_after(names[2], lambda _: asyncio.sleep(0)) is None
-        large = await events.store_event("stream", reply(5, "x" * 2 * EVENT_CHARS))
-        assert await events.replay_events_after(names[4], lambda _: asyncio.sleep(0)) is None
-        await events.store_event("stream", reply(6, "yes"))
-        assert await events.replay_events_after(large, lambda _: asyncio.sleep(0)) is None
+async def test_large_events_are_kept_by_their_text_and_the_last_in_any_case() -> None:
 
-    asyncio.run(work())
+    events = RecentEvents()
+    half = "x" * (EVENT_CHARS // 2 - 100)
+    names = [await events.store_event("stream", reply(number, half)) for number in range(5)]
+    assert await replayed(events, names[3]) == [4]
+    assert await events.replay_events_after(names[2], lambda _: asyncio.sleep(0)) is None
+    large = await events.store_event("stream", reply(5, "x" * 2 * EVENT_CHARS))
+    assert await events.replay_events_after(names[4], lambda _: asyncio.sleep(0)) is None
+    await events.store_event("stream", reply(6, "yes"))
+    assert await events.replay_events_after(large, lambda _: asyncio.sleep(0)) is None
 
 
 def test_all_text_of_a_message_counts() -> None:

@@ -75,8 +75,11 @@ def app_that_fails(problem: Exception) -> RestApp:
     return RestApp(backend, Authenticator(lambda: TOKEN, None, None), lambda: None, body_bytes=1000)
 
 
-def test_a_fault_beside_the_table_has_the_form_of_every_error_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
+async def test_a_fault_beside_the_table_has_the_form_of_every_error_and_is_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+
+    with caplog.at_level(logging.ERROR, "infinite_memory"):
         app = app_that_fails(RuntimeError("/home/ada/secret"))
         status, body = await ask(app, "/healthz")
         assert status == 500
@@ -84,30 +87,24 @@ def test_a_fault_beside_the_table_has_the_form_of_every_error_and_is_counted(cap
         assert b"secret" not in body
         counted = (await ask(app, "/metrics"))[1].decode()
         assert 'infinite_memory_http_requests_total{method="GET",route="/healthz",status="500"} 1.0' in counted
-
-    with caplog.at_level(logging.ERROR, "infinite_memory"):
-        asyncio.run(scenario())
     assert "secret" in caplog.text
 
 
-def test_a_body_that_does_not_come_to_its_end_is_answered_with_408_and_counted(
+async def test_a_body_that_does_not_come_to_its_end_is_answered_with_408_and_counted(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(asgi, "BODY_GRACE_S", 0.05)
 
-    async def scenario() -> None:
+    with caplog.at_level(logging.ERROR, "infinite_memory"):
         app = app_that_fails(RuntimeError("not reached"))
         status, body = await ask(app, "/api/v1/memories", is_whole=False)
         assert (status, json.loads(body)["error"]["code"]) == (408, "REQUEST_TIMEOUT")
         counted = (await ask(app, "/metrics"))[1].decode()
         assert 'infinite_memory_http_requests_total{method="none",route="none",status="408"} 1.0' in counted
-
-    with caplog.at_level(logging.ERROR, "infinite_memory"):
-        asyncio.run(scenario())
     assert not caplog.records, "a fault of the client's is none of ours"
 
 
-def test_the_page_leaves_a_body_that_comes_too_slowly_to_the_server() -> None:
+async def test_the_page_leaves_a_body_that_comes_too_slowly_to_the_server() -> None:
     class Slow(PageApp):
         def __init__(self) -> None:
             pass
@@ -116,7 +113,7 @@ def test_the_page_leaves_a_body_that_comes_too_slowly_to_the_server() -> None:
             raise asgi.SlowBodyError
 
     with pytest.raises(asgi.SlowBodyError):
-        asyncio.run(Slow()(cast("Any", {}), cast("Any", None), cast("Any", None)))
+        await Slow()(cast("Any", {}), cast("Any", None), cast("Any", None))
 
 
 @pytest.mark.parametrize(
@@ -153,32 +150,29 @@ def test_a_fault_of_ours_that_has_no_status_is_logged(caplog: pytest.LogCaptureF
     assert "the odd case" in caplog.text
 
 
-def test_large_replies_that_a_token_does_not_read_are_few_and_small_ones_hold_up_nothing() -> None:
+async def test_large_replies_that_a_token_does_not_read_are_few_and_small_ones_hold_up_nothing() -> None:
     made = {"large": 0, "small": 0}
 
-    async def scenario() -> None:
-        backend = Backend(cast("Any", None), make_session, None, 1.0)
-        app = RestApp(backend, Authenticator(lambda: TOKEN, None, None), lambda: None, body_bytes=1000)
-        for name, size in (("large", LARGE_REPLY + PIECE), ("small", 10)):
+    backend = Backend(cast("Any", None), make_session, None, 1.0)
+    app = RestApp(backend, Authenticator(lambda: TOKEN, None, None), lambda: None, body_bytes=1000)
+    for name, size in (("large", LARGE_REPLY + PIECE), ("small", 10)):
 
-            async def run(_: Any, name: str = name, size: int = size) -> tuple[int, dict[str, Any]]:
-                made[name] += 1
-                return 200, {"text": "x" * size}
+        async def run(_: Any, name: str = name, size: int = size) -> tuple[int, dict[str, Any]]:
+            made[name] += 1
+            return 200, {"text": "x" * size}
 
-            route = Route("GET", f"/{name}", name, "Made here.", run, {200: "Memory"})
-            app.api.add_api_route(route.path, _endpoint(backend, route, app.finishing))
-        reads = asyncio.Event()
-        small = [asyncio.create_task(ask(app, "/small", reads)) for _ in range(2 * LARGE_REPLIES)]
-        await settled(made, "small", 2 * LARGE_REPLIES)
-        large = [asyncio.create_task(ask(app, "/large", reads)) for _ in range(2 * LARGE_REPLIES)]
-        await settled(made, "large", LARGE_REPLIES)
-        reads.set()
-        replies = await asyncio.gather(*small, *large)
-        assert {len(json.loads(body)["text"]) for _, body in replies} == {10, LARGE_REPLY + PIECE}
-        assert [status for status, _ in replies] == [200] * 4 * LARGE_REPLIES
-        assert made["large"] == 2 * LARGE_REPLIES
-
-    asyncio.run(scenario())
+        route = Route("GET", f"/{name}", name, "Made here.", run, {200: "Memory"})
+        app.api.add_api_route(route.path, _endpoint(backend, route, app.finishing))
+    reads = asyncio.Event()
+    small = [asyncio.create_task(ask(app, "/small", reads)) for _ in range(2 * LARGE_REPLIES)]
+    await settled(made, "small", 2 * LARGE_REPLIES)
+    large = [asyncio.create_task(ask(app, "/large", reads)) for _ in range(2 * LARGE_REPLIES)]
+    await settled(made, "large", LARGE_REPLIES)
+    reads.set()
+    replies = await asyncio.gather(*small, *large)
+    assert {len(json.loads(body)["text"]) for _, body in replies} == {10, LARGE_REPLY + PIECE}
+    assert [status for status, _ in replies] == [200] * 4 * LARGE_REPLIES
+    assert made["large"] == 2 * LARGE_REPLIES
 
 
 def make_session() -> ClientSession:

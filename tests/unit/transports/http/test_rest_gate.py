@@ -98,7 +98,7 @@ def test_requests_counted_while_the_clock_was_ahead_are_not_held_against_anyone(
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_what_is_found_for_who_only_reads_counts_as_no_use(read_only: bool) -> None:
+async def test_what_is_found_for_who_only_reads_counts_as_no_use(read_only: bool) -> None:
     """Uses decide what is pruned first, so counting one would change something."""
 
     async def engine() -> Engine:
@@ -109,6 +109,6 @@ def test_what_is_found_for_who_only_reads_counts_as_no_use(read_only: bool) -> N
         backend = Backend(engine, lambda: new_session(config, {}), None, 1.0)
         return await backend.open(TokenPermissions("x", read_only=read_only), {})
 
-    request = asyncio.run(opened())
+    request = await opened()
     assert request.session.counts_use is not read_only
     assert (Queries(request).counts(is_asked=True), Queries(request).counts(is_asked=False)) == (not read_only, False)
