@@ -294,7 +294,7 @@ def test_a_bound_token_sees_its_scope_alone_in_every_view(
 
 
 def test_a_bound_or_reading_token_reaches_no_form_that_it_may_not_send(home: Installation, web: httpx2.Client) -> None:
-    from infinite_memory.transports.http.api.routes import Whose
+    from infinite_memory.transports.http.api.routes import Audience
     from infinite_memory.transports.http.page.app import PageApp
     from infinite_memory.transports.http.page.routing import ROUTES
 
@@ -302,7 +302,10 @@ def test_a_bound_or_reading_token_reaches_no_form_that_it_may_not_send(home: Ins
     own = str(web.base_url).rstrip("/")
     reader = make_token(home, web, "--read-only").token
     bound = make_token(home, web, "--scope", "Desk").token
-    for token, refuses in ((reader, lambda route: route.writes), (bound, lambda route: route.audience is Whose.FULL)):
+    for token, refuses in (
+        (reader, lambda route: route.writes),
+        (bound, lambda route: route.audience is Audience.FULL),
+    ):
         with httpx2.Client(base_url=own, timeout=60) as client:
             assert client.post("/page/login", data={"token": token}, headers={"Origin": own}).status_code == 303
             csrf = client.get("/page/csrf").text

@@ -21,7 +21,7 @@ from infinite_memory.errors import (
 from infinite_memory.loop_watchdog import running
 from infinite_memory.transports.http.api.backend import ApiRequest, Backend
 from infinite_memory.transports.http.api.errors import INTERNAL, failure, internal_form
-from infinite_memory.transports.http.api.routes import USER, Route, Whose
+from infinite_memory.transports.http.api.routes import USER, Audience, Route
 from infinite_memory.transports.http.api.tokens import TokenPermissions
 
 log = logging.getLogger(__name__)
@@ -85,9 +85,9 @@ def check_may(grant: TokenPermissions, route: Route) -> None:
     """
     if grant.read_only and route.writes:
         raise ForbiddenError("this token only reads")
-    if route.audience is Whose.FULL and not grant.sees_all:
+    if route.audience is Audience.FULL and not grant.sees_all:
         raise ForbiddenError("this route is for tokens that are bound to no users or scopes")
-    if route.audience is Whose.USERS and grant.scope_ids is not None:
+    if route.audience is Audience.USERS and grant.scope_ids is not None:
         raise ForbiddenError("this route is about users; this token is bound to scopes")
 
 

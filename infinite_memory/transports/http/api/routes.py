@@ -36,7 +36,7 @@ _ENDS = (
 )
 
 
-class Whose(enum.Enum):
+class Audience(enum.Enum):
     """Which tokens may access a route; those bound to neither users nor scopes may access all."""
 
     ANY = "any"
@@ -54,7 +54,7 @@ class Route:
     about: str
     run: Callable[[ApiRequest], Awaitable[tuple[int, Json]]]
     gives: dict[int, str]
-    audience: Whose = Whose.ANY
+    audience: Audience = Audience.ANY
     writes: bool = False
     query: tuple[Field, ...] = ()
     body: tuple[Field, ...] | None = None
@@ -185,33 +185,33 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "POST", f"{API}/chat", "chat", "Answer a message with what is remembered of a user in mind.",
-        search.chat, {200: "ChatAnswer"}, Whose.USERS, writes=True, body=(USER, *_agentmem("agentmem_chat")),
+        search.chat, {200: "ChatAnswer"}, Audience.USERS, writes=True, body=(USER, *_agentmem("agentmem_chat")),
     ),
     Route(
         "POST", f"{API}/prompt", "system_prompt", "Make a system prompt of what is known of a user.",
-        search.prompt, {200: "SystemPrompt"}, Whose.USERS, body=(USER, *_agentmem("agentmem_get_system_prompt")),
+        search.prompt, {200: "SystemPrompt"}, Audience.USERS, body=(USER, *_agentmem("agentmem_get_system_prompt")),
     ),
     Route(
         "GET", f"{API}/agents", "list_agents", "List agents with the number of their current memories.",
-        admin_routes.list_agents, {200: "AgentList"}, Whose.USERS, query=(USER,),
+        admin_routes.list_agents, {200: "AgentList"}, Audience.USERS, query=(USER,),
     ),
     Route(
         "POST", f"{API}/agents", "create_agent", "Make an agent before its first memory, or say more of one that has some.",
-        admin_routes.create_agent, {201: "Agent"}, Whose.USERS, writes=True, body=(USER, *admin_routes.AGENT_FIELDS),
+        admin_routes.create_agent, {201: "Agent"}, Audience.USERS, writes=True, body=(USER, *admin_routes.AGENT_FIELDS),
     ),
     Route("GET", f"{API}/scopes", "list_scopes", "List scopes.", admin_routes.list_scopes, {200: "ScopeList"}, query=(USER,)),
     Route(
         "POST", f"{API}/scopes", "create_scope", "Make a scope.", admin_routes.create_scope, {201: "CreatedScope"},
-        Whose.FULL, writes=True, body=_native("create_memory_scope"),
+        Audience.FULL, writes=True, body=_native("create_memory_scope"),
     ),
     Route("GET", f"{API}/stats", "stats", "Figures.", admin_routes.stats, {200: "Stats"}, query=(USER,)),
     Route(
         "GET", f"{API}/backups", "list_backups", "List the backups, oldest first.", admin_routes.list_backups,
-        {200: "BackupList"}, Whose.FULL,
+        {200: "BackupList"}, Audience.FULL,
     ),
     Route(
         "POST", f"{API}/backups", "create_backup", "Write everything into one backup file, and read it back.",
-        admin_routes.create_backup, {201: "Backup"}, Whose.FULL, writes=True, body=(),
+        admin_routes.create_backup, {201: "Backup"}, Audience.FULL, writes=True, body=(),
     ),
 )  # fmt: skip
 

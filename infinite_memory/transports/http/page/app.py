@@ -31,7 +31,7 @@ from infinite_memory.transports.finishing import Finishing
 from infinite_memory.transports.http.api.auth import Authenticator
 from infinite_memory.transports.http.api.backend import Backend
 from infinite_memory.transports.http.api.errors import get_status
-from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.routes import Audience
 from infinite_memory.transports.http.api.services import PageServices, RestParts
 from infinite_memory.transports.http.api.tokens import TokenPermissions
 from infinite_memory.transports.http.asgi import (
@@ -160,7 +160,7 @@ class PageApp:
             return await self._stream(receive, send, session, grant)
         if path == UPLOAD and method == "POST":
             _check_csrf(session, headers.get("x-csrf-token", ""))
-            _check_may(grant, Whose.FULL, writes=True)
+            _check_may(grant, Audience.FULL, writes=True)
             return await store_upload(get_folder(self), scope, receive)
         return await self._show(scope, receive, session, grant)
 
@@ -316,7 +316,7 @@ def _check_csrf(session: Session, token: str) -> None:
         raise ForbiddenError("the form is of another login; reload the page")
 
 
-def _check_may(grant: TokenPermissions, audience: Whose, *, writes: bool) -> None:
+def _check_may(grant: TokenPermissions, audience: Audience, *, writes: bool) -> None:
     """Reject a token that may not access a view.
 
     Raises:
@@ -324,7 +324,7 @@ def _check_may(grant: TokenPermissions, audience: Whose, *, writes: bool) -> Non
     """
     if grant.read_only and writes:
         raise ForbiddenError("this token only reads")
-    if audience is Whose.FULL and not grant.sees_all:
+    if audience is Audience.FULL and not grant.sees_all:
         raise ForbiddenError("this view is for tokens that are bound to no users or scopes")
 
 

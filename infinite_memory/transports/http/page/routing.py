@@ -15,7 +15,7 @@ from starlette.routing import compile_path
 
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError
 from infinite_memory.transports.http.api.errors import get_status
-from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.routes import Audience
 from infinite_memory.transports.http.api.tokens import TokenPermissions
 from infinite_memory.transports.http.page.queries import Queries
 from infinite_memory.transports.http.page.sessions import Session
@@ -66,7 +66,7 @@ class Visit:
         return [
             (address, name)
             for address, name in VIEWS
-            if address in routes and (self.grant.sees_all or routes[address].audience is Whose.ANY)
+            if address in routes and (self.grant.sees_all or routes[address].audience is Audience.ANY)
         ]
 
     def text(self, name: str) -> str:
@@ -107,7 +107,7 @@ class PageRoute:
     method: str
     path: str
     run: View
-    audience: Whose
+    audience: Audience
     writes: bool
     retry_view: View | None
     pattern: Any
@@ -122,7 +122,12 @@ ROUTES: list[PageRoute] = []
 
 
 def page(
-    method: str, path: str, *, audience: Whose = Whose.FULL, writes: bool | None = None, retry_view: View | None = None
+    method: str,
+    path: str,
+    *,
+    audience: Audience = Audience.FULL,
+    writes: bool | None = None,
+    retry_view: View | None = None,
 ) -> Callable[[View], View]:
     """Register a view in the table; only GET writes nothing, unless *writes* says otherwise."""
 

@@ -13,7 +13,7 @@ from infinite_memory.errors import ForbiddenError, InvalidRequestError
 from infinite_memory.transports.http.api.app import OPEN, make_api
 from infinite_memory.transports.http.api.dispatch import check_may, known_fields
 from infinite_memory.transports.http.api.openapi import completed, operation, responses
-from infinite_memory.transports.http.api.routes import ROUTES, Route, Whose, methods_at
+from infinite_memory.transports.http.api.routes import ROUTES, Audience, Route, methods_at
 from infinite_memory.transports.http.api.schemas import ERRORS, SCHEMAS
 from infinite_memory.transports.http.api.tokens import TokenPermissions
 
@@ -81,12 +81,12 @@ def test_a_route_that_may_change_something_is_marked(route: Route) -> None:
 @pytest.mark.parametrize(
     ("grant", "may"),
     [
-        (TokenPermissions("x"), set(Whose)),
-        (TokenPermissions("x", users=("a",)), {Whose.ANY, Whose.USERS}),
-        (TokenPermissions("x", scope_ids=()), {Whose.ANY}),
+        (TokenPermissions("x"), set(Audience)),
+        (TokenPermissions("x", users=("a",)), {Audience.ANY, Audience.USERS}),
+        (TokenPermissions("x", scope_ids=()), {Audience.ANY}),
     ],
 )  # fmt: skip
-def test_bound_tokens_come_to_what_is_narrowed_for_them(grant: TokenPermissions, may: set[Whose]) -> None:
+def test_bound_tokens_come_to_what_is_narrowed_for_them(grant: TokenPermissions, may: set[Audience]) -> None:
     for route in ROUTES:
         if route.audience in may:
             check_may(grant, route)

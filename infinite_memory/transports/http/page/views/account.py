@@ -5,11 +5,11 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from infinite_memory.errors import ForbiddenError
-from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.routes import Audience
 from infinite_memory.transports.http.page.routing import HOME, Visit, page
 
 
-@page("POST", "/page/user", audience=Whose.ANY, writes=False)
+@page("POST", "/page/user", audience=Audience.ANY, writes=False)
 async def choose_user(visit: Visit) -> Response:
     """Show the memories of another user from now on.
 

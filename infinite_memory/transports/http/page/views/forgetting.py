@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, format_count
-from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.routes import Audience
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.sessions import Undo
 from infinite_memory.transports.http.page.views.memory import address, read_memory, restore_version
@@ -34,10 +34,10 @@ async def show_forget(visit: Visit) -> Response:
     return visit.render("forget.html", memory=memory, revisions=revisions, links=len(links))
 
 
-page("GET", "/page/memories/{memory_id}/forget", audience=Whose.ANY, writes=True)(show_forget)
+page("GET", "/page/memories/{memory_id}/forget", audience=Audience.ANY, writes=True)(show_forget)
 
 
-@page("POST", "/page/memories/{memory_id}/forget", audience=Whose.ANY, retry_view=show_forget)
+@page("POST", "/page/memories/{memory_id}/forget", audience=Audience.ANY, retry_view=show_forget)
 async def forget(visit: Visit) -> Response:
     """Forget a memory, softly unless the form says for good."""
     memory = (await read_memory(visit))["memory"]
@@ -74,10 +74,10 @@ async def show_forget_many(visit: Visit) -> Response:
     )
 
 
-page("GET", "/page/forget", audience=Whose.ANY, writes=True)(show_forget_many)
+page("GET", "/page/forget", audience=Audience.ANY, writes=True)(show_forget_many)
 
 
-@page("POST", "/page/forget", audience=Whose.ANY, retry_view=show_forget_many)
+@page("POST", "/page/forget", audience=Audience.ANY, retry_view=show_forget_many)
 async def forget_many(visit: Visit) -> Response:
     """Forget softly the very memories that were shown, or all of a tag that were counted.
 
@@ -109,7 +109,7 @@ async def forget_many(visit: Visit) -> Response:
     return visit.go("/", f"{count} {'is' if len(forgotten_ids) == 1 else 'are'} forgotten.")
 
 
-@page("POST", "/page/undo", audience=Whose.ANY)
+@page("POST", "/page/undo", audience=Audience.ANY)
 async def undo(visit: Visit) -> Response:
     """Bring back what one click forgot, moved or changed.
 
@@ -155,10 +155,10 @@ async def show_forgotten(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-page("GET", FORGOTTEN, audience=Whose.ANY)(show_forgotten)
+page("GET", FORGOTTEN, audience=Audience.ANY)(show_forgotten)
 
 
-@page("POST", "/page/forgotten/restore", audience=Whose.ANY, retry_view=show_forgotten)
+@page("POST", "/page/forgotten/restore", audience=Audience.ANY, retry_view=show_forgotten)
 async def bring_back(visit: Visit) -> Response:
     """Bring back one forgotten memory, those that are ticked, or all that were shown; what is live stays as it is.
 

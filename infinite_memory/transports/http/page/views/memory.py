@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from infinite_memory.contracts.earlier_versions import FIELDS, build_changes, find_version
 from infinite_memory.errors import InvalidRequestError, MemoryChangedError
-from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.routes import Audience
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.sessions import Undo
 
@@ -32,7 +32,7 @@ def address(memory_id: str, label: str = "") -> str:
     return f"/page/memories/{urllib.parse.quote(memory_id, safe='')}{label}"
 
 
-@page("GET", "/page/memories/{memory_id}", audience=Whose.ANY)
+@page("GET", "/page/memories/{memory_id}", audience=Audience.ANY)
 async def show_memory(visit: Visit) -> Response:
     """Show a memory with its history and what is around it."""
     reply = await read_memory(visit)
@@ -67,10 +67,10 @@ async def show_edit(visit: Visit) -> Response:
     return visit.render("edit.html", memory=memory, values=values | visit.form)
 
 
-page("GET", "/page/memories/{memory_id}/edit", audience=Whose.ANY, writes=True)(show_edit)
+page("GET", "/page/memories/{memory_id}/edit", audience=Audience.ANY, writes=True)(show_edit)
 
 
-@page("POST", "/page/memories/{memory_id}/edit", audience=Whose.ANY, retry_view=show_edit)
+@page("POST", "/page/memories/{memory_id}/edit", audience=Audience.ANY, retry_view=show_edit)
 async def edit(visit: Visit) -> Response:
     """Change a memory, as far as the form differs from it; where somebody else changed it meanwhile nothing is overwritten.
 
@@ -100,7 +100,7 @@ async def edit(visit: Visit) -> Response:
     return visit.go(address(memory["memory_id"]), "Nothing was changed.")
 
 
-@page("POST", "/page/memories/{memory_id}/version", audience=Whose.ANY)
+@page("POST", "/page/memories/{memory_id}/version", audience=Audience.ANY)
 async def bring_back_version(visit: Visit) -> Response:
     """Make a memory say again what an earlier version said; that is a change like any other, and can be undone as well.
 
@@ -185,10 +185,10 @@ async def show_move(visit: Visit) -> Response:
     return visit.render("move.html", memory=memory, scopes=scopes)
 
 
-page("GET", "/page/memories/{memory_id}/move", audience=Whose.ANY, writes=True)(show_move)
+page("GET", "/page/memories/{memory_id}/move", audience=Audience.ANY, writes=True)(show_move)
 
 
-@page("POST", "/page/memories/{memory_id}/move", audience=Whose.ANY, retry_view=show_move)
+@page("POST", "/page/memories/{memory_id}/move", audience=Audience.ANY, retry_view=show_move)
 async def move(visit: Visit) -> Response:
     """Move a memory to another scope; that can be undone.
 

@@ -13,7 +13,7 @@ from infinite_memory.engine.agreement import Agreement
 from infinite_memory.engine.types import ForgetMode, ForgetTarget
 from infinite_memory.errors import InfiniteMemoryError, InvalidRequestError, format_count
 from infinite_memory.models import ScopeId
-from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.routes import Audience
 from infinite_memory.transports.http.page.routing import Visit, page
 from infinite_memory.transports.http.page.sessions import Undo
 
@@ -33,7 +33,7 @@ async def show_scopes(visit: Visit) -> Response:
     )
 
 
-page("GET", LIST, audience=Whose.ANY)(show_scopes)
+page("GET", LIST, audience=Audience.ANY)(show_scopes)
 
 
 @page("POST", LIST, retry_view=show_scopes)

@@ -16,7 +16,7 @@ from infinite_memory.contracts.other_years import name_days, name_in_other_year
 from infinite_memory.contracts.timestamps import on_clock
 from infinite_memory.errors import InfiniteMemoryError
 from infinite_memory.models import TimeRange
-from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.routes import Audience
 from infinite_memory.transports.http.page.routing import Visit, page
 
 Json = dict[str, Any]
@@ -60,7 +60,7 @@ _SAYS = {
 """Labels of the parts of a score that are not zero."""
 
 
-@page("GET", "/", audience=Whose.ANY)
+@page("GET", "/", audience=Audience.ANY)
 async def show_search(visit: Visit) -> Response:
     """Show the form and what it finds."""
     scopes = await visit.queries.scope_names()
@@ -69,13 +69,13 @@ async def show_search(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-@page("GET", "/page/search", audience=Whose.ANY)
+@page("GET", "/page/search", audience=Audience.ANY)
 async def show_results(visit: Visit) -> Response:
     """Show the results alone, for who types."""
     return visit.render("results.html", asked=_asked(visit), **await find(visit), status=200)
 
 
-@page("GET", "/page/why", audience=Whose.ANY)
+@page("GET", "/page/why", audience=Audience.ANY)
 async def show_why(visit: Visit) -> Response:
     """Show where one memory stands in a search, and what kept it out."""
     request = _request(visit) | {"query": visit.text("q"), "top_k": STEP, "explain": True}

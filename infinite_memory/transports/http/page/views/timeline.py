@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from infinite_memory.errors import InvalidRequestError
-from infinite_memory.transports.http.api.routes import Whose
+from infinite_memory.transports.http.api.routes import Audience
 from infinite_memory.transports.http.page.routing import Visit, page
 
 Json = dict[str, Any]
@@ -44,7 +44,7 @@ class Period:
     name: str
 
 
-@page("GET", ADDRESS, audience=Whose.ANY)
+@page("GET", ADDRESS, audience=Audience.ANY)
 async def show_timeline(visit: Visit) -> Response:
     """Show the counts of what is named by ``at``: nothing for all years, else YYYY, YYYY-MM, YYYY-Www or YYYY-MM-DD."""
     named, scope = visit.text("at"), visit.text("scope")
