@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import pytest
 
+from infinite_memory.contracts.agentmem.prompts import format_name
 from infinite_memory.contracts.fields import Field
 from infinite_memory.transports.http.api.app import make_api
 from infinite_memory.transports.http.api.routes import ROUTES, Route
@@ -187,6 +188,7 @@ def told(text: str, values: Json, name: str) -> Any:
         if len(one) > 3:
             text = text.replace(one, "…")
             text = text.replace(one.removeprefix("mem_"), "…")
+            text = text.replace(format_name(one), "…")
     text = re.sub(r"I like cheese \d+", "I like cheese", text)
     return bare(json.loads(text))
 

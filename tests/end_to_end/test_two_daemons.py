@@ -151,7 +151,7 @@ def test_what_is_due_is_done_by_one_of_two(two: tuple[Installation, Installation
 
 
 @ONE_SERVER
-async def test_the_other_daemon_does_what_is_due_once_the_lease_of_a_dead_one_ends(
+def test_the_other_daemon_does_what_is_due_once_the_lease_of_a_dead_one_ends(
     two: tuple[Installation, Installation],
 ) -> None:
     """The lease of the dead one ends by itself, after some time: here the test ends it."""
@@ -170,10 +170,10 @@ async def test_the_other_daemon_does_what_is_due_once_the_lease_of_a_dead_one_en
             for name in DUE:
                 assert await store.copies.take_lease(name, "the dead one", duration)
 
-    await lease_of_the_dead(dt.timedelta(hours=1))
+    run(lease_of_the_dead(dt.timedelta(hours=1)))
     client = there.serve()
     assert client.ask("list_memories")["total"] == 1
     assert not done_jobs(two), "the lease still holds"
-    await lease_of_the_dead(dt.timedelta(0))
+    run(lease_of_the_dead(dt.timedelta(0)))
     until(lambda: done_jobs(two) == set(DUE), "the other one has done it all", 120)
     assert len(list((there.home / "backups").glob("*.dump"))) == 1
