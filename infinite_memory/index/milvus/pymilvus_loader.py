@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -22,6 +23,12 @@ _TYPES = "pandas.api.types"
 _NAMES = (_PANDAS, "pandas.api", _TYPES)
 _FUNCTIONS = frozenset({"infer_dtype", "is_array_like", "is_float", "is_list_like", "is_scalar"})
 
+_FORKS = "GRPC_ENABLE_FORK_SUPPORT"
+"""gRPC's setting, read when the first channel is opened: if it is on, gRPC starts its threads again in a forked child.
+
+Children only start other programs here, and such a thread once took the descriptors of one's output.
+"""
+
 _importing = threading.Lock()
 
 
@@ -31,6 +38,7 @@ def load_pymilvus() -> ModuleType:
     Raises:
         ImportError: it is not installed.
     """
+    os.environ.setdefault(_FORKS, "false")
     if "pymilvus" in sys.modules or _PANDAS in sys.modules:
         return importlib.import_module("pymilvus")
     with _importing:

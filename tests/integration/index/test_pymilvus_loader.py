@@ -57,6 +57,13 @@ assert [hit.memory_id for hit in loaded.search(unit_vectors(1, 1)[0], 5, Filter(
 assert list(loaded.list_page(Filter(), 5, None, newest_first=True).memory_ids) == [row.memory_id]
 assert [found for page in loaded.iter_revisions() for found in page] == [row.memory_id]
 assert not has_pandas()
+
+import os, time
+child = os.fork()  # as `subprocess` does for a program of another user
+if child == 0:
+    time.sleep(0.5)
+    os._exit(len(os.listdir("/proc/self/task")))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1, "gRPC started its threads in the child"
 """,
             server.uri,
         )
