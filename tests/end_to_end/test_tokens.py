@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from infinite_memory.transports.http.api.auth import REFRESH_S
 from infinite_memory.transports.http.mcp import SESSIONS_OF_TOKEN
 from infinite_memory.transports.http.server import RECHECK_S
 from tests.http_client import Api, make_token, owner, refused, serving
@@ -216,6 +217,7 @@ def test_who_is_not_known_learns_nothing_of_a_database_that_is_away(tmp_path: Pa
         mongod = home.mongod_pid()
         assert mongod is not None
         with stopped(mongod), ThreadPoolExecutor(len(asked)) as pool:
+            time.sleep(REFRESH_S)  # a table of tokens that was read just now is good for so long
             answers = list(pool.map(lambda ask: ask(), asked))
         for answer in answers:
             assert answer.status_code == 503
