@@ -15,9 +15,9 @@ import mmap
 import platform
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+from infinite_memory.embedding.protobuf import Field, encode_bytes, encode_number, iter_fields, iter_values
 
 FOLDER_OPTION = "session.model_external_initializers_file_folder_path"
 """onnxruntime's setting for the folder of external data, needed where the graph is not opened by its path."""
@@ -28,24 +28,12 @@ _MIN_BYTES = 64 * 1024  # smaller weights stay in the graph: scales, offsets and
 _WEIGHT_INPUTS = {b"Gather": 0, b"MatMul": 1, b"MatMulInteger": 1, b"Gemm": 1, b"Conv": 1}
 """Operators whose weights are copied or loaded unaligned, and the input that has them."""
 
-_VARINT, _FIXED_64, _LENGTH, _FIXED_32 = 0, 1, 2, 5  # kinds of fields of a protobuf message
-_VARINT_BITS = 70
-
 # numbers of fields in onnx.proto
 _GRAPH = 7
 _NODE, _INITIALIZER = 1, 5
 _INPUT, _OPERATOR = 1, 4
 _NAME, _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 8, 9, 13, 14
 _EXTERNAL = 1
-
-
-class _Field(NamedTuple):
-    """One field: its number, and where it and its value are in the message."""
-
-    number: int
-    start: int
-    value: int
-    end: int
 
 
 def is_supported(version: str) -> bool:
@@ -68,29 +56,29 @@ def without_weights(path: Path) -> bytes:
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as model:
         parts = []
-        for field in _fields(model, 0, len(model)):
+        for field in iter_fields(model):
             is_graph = field.number == _GRAPH
             parts.append(_rewrite_graph(model, field, path.name) if is_graph else model[field.start : field.end])
         return b"".join(parts)
 
 
-def _rewrite_graph(model: mmap.mmap, graph: _Field, file_name: str) -> bytes:
+def _rewrite_graph(model: mmap.mmap, graph: Field, file_name: str) -> bytes:
     mappable = _find_mappable(model, graph)
     parts = [
         _rewrite_weight(model, field, mappable, file_name)
         if field.number == _INITIALIZER
         else model[field.start : field.end]
-        for field in _fields(model, graph.value, graph.end)
+        for field in iter_fields(model, graph.value, graph.end)
     ]
-    return _message(_GRAPH, b"".join(parts))
+    return encode_bytes(_GRAPH, b"".join(parts))
 
 
-def _find_mappable(model: mmap.mmap, graph: _Field) -> frozenset[bytes]:
+def _find_mappable(model: mmap.mmap, graph: Field) -> frozenset[bytes]:
     """Return the names of values that are used as the weights of operators in `_WEIGHT_INPUTS` only."""
     uses: defaultdict[bytes, set[bool]] = defaultdict(set)
-    for node in _fields(model, graph.value, graph.end):
+    for node in iter_fields(model, graph.value, graph.end):
         if node.number == _NODE:
-            fields = [(field.number, model[field.value : field.end]) for field in _fields(model, node.value, node.end)]
+            fields = list(iter_values(model, node.value, node.end))
             operator = next((value for number, value in fields if number == _OPERATOR), b"")
             inputs = [value for number, value in fields if number == _INPUT]
             for position, name in enumerate(inputs):
@@ -98,8 +86,8 @@ def _find_mappable(model: mmap.mmap, graph: _Field) -> frozenset[bytes]:
     return frozenset(name for name, kinds in uses.items() if kinds == {True})
 
 
-def _rewrite_weight(model: mmap.mmap, weight: _Field, mappable: frozenset[bytes], file_name: str) -> bytes:
-    fields = list(_fields(model, weight.value, weight.end))
+def _rewrite_weight(model: mmap.mmap, weight: Field, mappable: frozenset[bytes], file_name: str) -> bytes:
+    fields = list(iter_fields(model, weight.value, weight.end))
     name = next((model[field.value : field.end] for field in fields if field.number == _NAME), b"")
     data = next((field for field in fields if field.number == _RAW_DATA), None)
     if data is None or data.end - data.value < _MIN_BYTES or name not in mappable:
@@ -107,56 +95,6 @@ def _rewrite_weight(model: mmap.mmap, weight: _Field, mappable: frozenset[bytes]
     parts = [model[field.start : field.end] for field in fields if field is not data]
     reference = {"location": file_name, "offset": str(data.value), "length": str(data.end - data.value)}
     for key, value in reference.items():
-        parts.append(_message(_EXTERNAL_DATA, _message(1, key.encode()) + _message(2, value.encode())))
-    parts.append(_varint(_DATA_LOCATION << 3 | _VARINT) + _varint(_EXTERNAL))
-    return _message(_INITIALIZER, b"".join(parts))
-
-
-def _fields(model: mmap.mmap, index: int, end: int) -> Iterator[_Field]:
-    """Yield the fields of the message between two offsets.
-
-    Raises:
-        ValueError: it is not a message.
-        IndexError: the file ends too early.
-    """
-    while index < end:
-        start = index
-        key, index = _read_varint(model, index)
-        kind, value = key & 7, index
-        if kind == _VARINT:
-            _, index = _read_varint(model, index)
-        elif kind == _LENGTH:
-            size, value = _read_varint(model, index)
-            index = value + size
-        elif kind in (_FIXED_32, _FIXED_64):
-            index += 4 if kind == _FIXED_32 else 8
-        else:
-            raise ValueError(f"a field of kind {kind}")
-        if index > end or key >> 3 == 0:
-            raise ValueError("a field ends outside its message, or has no number")
-        yield _Field(key >> 3, start, value, index)
-
-
-def _read_varint(model: mmap.mmap, index: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, _VARINT_BITS, 7):
-        byte = model[index]
-        value |= (byte & 0x7F) << shift
-        index += 1
-        if not byte & 0x80:
-            return value, index
-    raise ValueError("a number is too long")
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-def _message(number: int, value: bytes) -> bytes:
-    """Return a field with bytes."""
-    return _varint(number << 3 | _LENGTH) + _varint(len(value)) + value
+        parts.append(encode_bytes(_EXTERNAL_DATA, encode_bytes(1, key.encode()) + encode_bytes(2, value.encode())))
+    parts.append(encode_number(_DATA_LOCATION, _EXTERNAL))
+    return encode_bytes(_INITIALIZER, b"".join(parts))

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infinite_memory.embedding.manifest import TOKENIZER_FILE
+from infinite_memory.embedding.protobuf import iter_values
 from infinite_memory.errors import EmbeddingError
 
 if TYPE_CHECKING:
@@ -178,8 +179,6 @@ class _Writer:
 
 _PIECE, _TEXT_OF_PIECE, _SCORE_OF_PIECE = 1, 1, 2
 _NORMALISER, _RULES = 3, 2
-_FIXED_BYTES = {1: 8, 5: 4}
-_VARINT, _LENGTH = 0, 2
 _UNKNOWN, _BEGIN, _END = 0, 1, 2
 _BLANK = "\u2581"
 
@@ -188,13 +187,13 @@ def _read_tokenizer(model: bytes) -> dict[str, Any]:
     """Return a sentencepiece model of one-word pieces ("unigram") in the format of the tokenizers library."""
     vocabulary: list[tuple[str, float]] = []
     rules = b""
-    for number, value in _read_fields(model):
+    for number, value in iter_values(model):
         if number == _PIECE:
-            piece = dict(_read_fields(value))
+            piece = dict(iter_values(value))
             score = struct.unpack("<f", piece[_SCORE_OF_PIECE])[0] if _SCORE_OF_PIECE in piece else 0.0
             vocabulary.append((piece[_TEXT_OF_PIECE].decode("utf-8"), score))
         elif number == _NORMALISER:
-            rules = dict(_read_fields(value))[_RULES]
+            rules = dict(iter_values(value))[_RULES]
     begin, end = vocabulary[_BEGIN][0], vocabulary[_END][0]
     special = {name: {"id": name, "ids": [number], "tokens": [name]} for name, number in ((begin, _BEGIN), (end, _END))}
     single = [_special(begin), {"Sequence": {"id": "A", "type_id": 0}}, _special(end)]
@@ -224,33 +223,3 @@ def _read_tokenizer(model: bytes) -> dict[str, Any]:
 
 def _special(name: str) -> dict[str, Any]:
     return {"SpecialToken": {"id": name, "type_id": 0}}
-
-
-def _read_fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each field of a protobuf message; bytes are empty for varints.
-
-    Raises:
-        ValueError: it is not such a message.
-    """
-    index = 0
-    while index < len(message):
-        key, index = _read_varint(message, index)
-        kind, value = key & 7, b""
-        if kind == _VARINT:
-            _, index = _read_varint(message, index)
-        elif kind == _LENGTH or kind in _FIXED_BYTES:
-            size, index = _read_varint(message, index) if kind == _LENGTH else (_FIXED_BYTES[kind], index)
-            value, index = message[index : index + size], index + size
-        else:
-            raise ValueError(f"a field of kind {kind}")
-        yield key >> 3, value
-
-
-def _read_varint(message: bytes, index: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[index]
-        value |= (byte & 0x7F) << shift
-        index, shift = index + 1, shift + 7
-        if not byte & 0x80:
-            return value, index
