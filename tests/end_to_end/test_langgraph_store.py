@@ -213,7 +213,6 @@ def test_a_batch_reads_what_was_there_before_it_and_keeps_the_last_put(store: In
 
 
 async def test_asyncio_does_the_same(store: InfiniteMemoryStore) -> None:
-
     await asyncio.gather(*(store.aput(DOCS, str(number), {"n": number}) for number in range(5)))
     found = await store.aget(DOCS, "3")
     assert found is not None

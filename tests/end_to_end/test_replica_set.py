@@ -117,7 +117,8 @@ def test_what_waits_for_a_silent_primary_is_done_by_the_next(over_three: Install
 async def test_who_asks_for_the_latest_waits_until_a_majority_has_it(replica_set: ReplicaSet, driver: str) -> None:
     """As at a primary that was just elected: it has what was acknowledged, and does not know yet that a majority has it too."""
 
-    async def work() -> None:
+    until(replica_set.primary, "the set takes writes")
+    async with asyncio.timeout(60):
         name = fresh_database()
         async with open_store(replica_set.uri, name, driver) as store:
             memory, primary = make_memory(await global_scope(store)), replica_set.primary()
@@ -138,6 +139,3 @@ async def test_who_asks_for_the_latest_waits_until_a_majority_has_it(replica_set
             assert list(await latest) == list(wanted)
             await token
             assert list(await store.fetch(wanted)) == list(wanted)
-
-    until(replica_set.primary, "the set takes writes")
-    await asyncio.wait_for(work(), 60)

@@ -38,7 +38,6 @@ async def kept(tokens: ApiTokens, expires_at: dt.datetime | None = None) -> tupl
 
 
 async def test_a_token_opens_until_the_instant_when_it_expires(place: Place) -> None:
-
     async with place.open() as store:
         token, record = await kept(store.tokens, NOW + HOUR)
         now = NOW
@@ -51,7 +50,6 @@ async def test_a_token_opens_until_the_instant_when_it_expires(place: Place) -> 
 
 
 async def test_a_token_that_was_removed_or_has_another_secret_opens_nothing(place: Place) -> None:
-
     async with place.open() as store:
         token, record = await kept(store.tokens)
         gate = Authenticator(lambda: "owner's", Counted(store.tokens), None)
@@ -64,7 +62,6 @@ async def test_a_token_that_was_removed_or_has_another_secret_opens_nothing(plac
 
 
 async def test_however_many_guess_the_database_is_read_once_a_second_and_nobody_is_shut_out(place: Place) -> None:
-
     async with place.open() as store:
         token, record = await kept(store.tokens)
         counted = Counted(store.tokens)
@@ -85,7 +82,6 @@ async def test_however_many_guess_the_database_is_read_once_a_second_and_nobody_
 
 
 async def test_a_token_that_was_just_made_opens_while_others_guess(place: Place) -> None:
-
     async with place.open() as store:
         gate = Authenticator(lambda: "owner's", Counted(store.tokens), "3/hour")
         with pytest.raises(AuthenticationError):
@@ -95,7 +91,6 @@ async def test_a_token_that_was_just_made_opens_while_others_guess(place: Place)
 
 
 async def test_a_proof_is_made_of_the_token_and_of_an_unknown_one_looks_the_same(place: Place) -> None:
-
     async with place.open() as store:
         token, record = await kept(store.tokens)
         gate, nonce, at = (
@@ -119,7 +114,6 @@ async def test_a_proof_is_made_of_the_token_and_of_an_unknown_one_looks_the_same
 
 
 async def test_requests_of_one_token_wait_for_their_turn_and_others_do_not(place: Place) -> None:
-
     gate = Authenticator(lambda: "owner's", None, None, concurrent=2)
     busy, other = TokenPermissions("busy"), TokenPermissions("other")
     under_way = most = 0

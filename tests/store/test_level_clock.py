@@ -13,7 +13,6 @@ NOW = dt.datetime(2026, 3, 4, 5, 6, tzinfo=dt.UTC)
 async def test_an_index_is_level_when_the_feed_is_silent_or_has_told_what_was_there_at_a_mark(
     mongo_uri: str, database: str
 ) -> None:
-
     async with open_store(mongo_uri, database) as store:
         clock = LevelClock(store, mark_every_s=0)
         token = await store.change_token()

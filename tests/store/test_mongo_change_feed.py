@@ -39,7 +39,6 @@ async def next_change(store: MongoStore, token: bytes) -> Change:
 
 
 async def test_two_stores_see_each_others_writes_and_deletions(place: Place) -> None:
-
     async with place.open() as ours, place.open() as theirs:
         scope = await global_scope(ours)
         token = await ours.change_token()
@@ -56,7 +55,6 @@ async def test_two_stores_see_each_others_writes_and_deletions(place: Place) -> 
 
 
 async def test_a_store_is_told_of_scopes(place: Place) -> None:
-
     async with place.open() as ours, place.open() as theirs:
         made = await theirs.create_scope("Work", "", NOW)
         token = await ours.change_token()
@@ -69,7 +67,6 @@ async def test_a_store_is_told_of_scopes(place: Place) -> None:
 
 
 async def test_the_feed_goes_on_after_the_entry_whose_token_is_given(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         token = await store.change_token()
@@ -84,7 +81,6 @@ async def test_the_feed_goes_on_after_the_entry_whose_token_is_given(place: Plac
 
 
 async def test_a_change_is_told_while_the_reader_waits(place: Place) -> None:
-
     async with place.open() as ours, place.open() as theirs:
         memory = make_memory(await global_scope(ours))
         quiet = asyncio.Event()
@@ -105,7 +101,6 @@ async def test_a_change_is_told_while_the_reader_waits(place: Place) -> None:
 
 
 async def test_own_small_values_and_revisions_are_not_told(place: Place) -> None:
-
     async with place.open() as store:
         memory = make_memory(await global_scope(store))
         await store.insert([memory])
@@ -117,7 +112,6 @@ async def test_own_small_values_and_revisions_are_not_told(place: Place) -> None
 
 
 async def test_a_token_that_is_foreign_broken_or_too_new_is_refused(place: Place) -> None:
-
     elsewhere = dataclasses.replace(place, database=place.database + "_other")
     async with place.open() as store, elsewhere.open() as other:
         own = bson.decode(await store.change_token())
@@ -140,7 +134,6 @@ class ForgetfulMongo(LocalMongo):
 
 
 async def test_a_token_that_the_operation_log_has_forgotten_is_refused(tmp_path: Path) -> None:
-
     mongo = ForgetfulMongo(tmp_path, log_dir=tmp_path / "logs", oplog_mb=1)
     try:
         async with Place(await mongo.start(), "rolled", "pymongo").open() as store:
@@ -168,7 +161,6 @@ async def next_change_or_refusal(store: MongoStore, token: bytes) -> Change | St
 
 
 async def test_a_token_older_than_the_tombstones_is_refused(standalone_uri: str, database: str) -> None:
-
     async with Place(standalone_uri, database, "pymongo").open() as store:
         own = bson.decode(await store.change_token())
         week_ago = bson.Timestamp(own["polled"].time - 7 * 86400, 1)
@@ -177,7 +169,6 @@ async def test_a_token_older_than_the_tombstones_is_refused(standalone_uri: str,
 
 
 async def test_a_dropped_database_ends_the_feed(mongo_uri: str, database: str) -> None:
-
     async with Place(mongo_uri, database, "pymongo").open() as store:
         token = await store.change_token()
         await store._connection.client.drop_database(database)
@@ -186,7 +177,6 @@ async def test_a_dropped_database_ends_the_feed(mongo_uri: str, database: str) -
 
 
 async def test_a_tombstone_set_before_a_crash_hides_no_memory(standalone_uri: str, database: str) -> None:
-
     async with Place(standalone_uri, database, "pymongo").open() as store:
         memory = make_memory(await global_scope(store))
         await store.insert([memory])

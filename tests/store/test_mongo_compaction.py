@@ -47,7 +47,6 @@ async def fill(store: MongoStore) -> list[MemoryId]:
 
 
 async def test_what_large_deletions_left_free_goes_back_to_the_disk(place: Place) -> None:
-
     async with place.open() as store:
         [scope] = await store.list_scopes()
         memory_ids = await fill(store)
@@ -64,7 +63,6 @@ async def test_what_large_deletions_left_free_goes_back_to_the_disk(place: Place
 
 
 async def test_others_read_and_write_while_it_compacts(place: Place) -> None:
-
     async with place.open() as store:
         [scope] = await store.list_scopes()
         memory_ids = await fill(store)

@@ -25,7 +25,6 @@ def make_fact(scope_id: ScopeId, object_: str = "2.4.1", at: dt.datetime = NOW, 
 
 
 async def test_another_object_closes_the_triple_before_it_and_keeps_it(place: Place) -> None:
-
     async with place.open() as store:
         scope_id = (await global_scope(store)).scope_id
         first = await store.facts.put(make_fact(scope_id, confidence=0.5, provenance="log"))
@@ -46,7 +45,6 @@ async def test_another_object_closes_the_triple_before_it_and_keeps_it(place: Pl
 
 
 async def test_the_same_object_changes_only_confidence_and_provenance(place: Place) -> None:
-
     async with place.open() as store:
         scope_id = (await global_scope(store)).scope_id
         first = await store.facts.put(make_fact(scope_id))
@@ -61,7 +59,6 @@ async def test_the_same_object_changes_only_confidence_and_provenance(place: Pla
 
 
 async def test_subjects_and_predicates_are_the_same_whatever_their_case(place: Place) -> None:
-
     async with place.open() as store:
         scope_id = (await global_scope(store)).scope_id
         await store.facts.put(make_fact(scope_id, "Lund", subject="Ada", predicate="lives_in"))
@@ -71,7 +68,6 @@ async def test_subjects_and_predicates_are_the_same_whatever_their_case(place: P
 
 
 async def test_a_clock_that_was_set_back_makes_no_overlap(place: Place) -> None:
-
     async with place.open() as store:
         scope_id = (await global_scope(store)).scope_id
         await store.facts.put(make_fact(scope_id, "a", LATER))
@@ -82,7 +78,6 @@ async def test_a_clock_that_was_set_back_makes_no_overlap(place: Place) -> None:
 
 
 async def test_of_many_who_assert_at_once_one_holds_and_all_are_kept(place: Place) -> None:
-
     async with place.open() as store:
         scope_id = (await global_scope(store)).scope_id
         await asyncio.gather(*(store.facts.put(make_fact(scope_id, f"v{number}")) for number in range(8)))
@@ -93,7 +88,6 @@ async def test_of_many_who_assert_at_once_one_holds_and_all_are_kept(place: Plac
 
 
 async def test_a_scope_takes_its_facts_with_it_and_no_others(place: Place) -> None:
-
     async with place.open() as store:
         home = await global_scope(store)
         other = await store.create_scope("kg", "", NOW)
@@ -106,7 +100,6 @@ async def test_a_scope_takes_its_facts_with_it_and_no_others(place: Place) -> No
 
 
 async def test_of_two_scopes_that_say_something_else_the_newer_fact_holds_after_a_merge(place: Place) -> None:
-
     async with place.open() as store:
         home, other = await global_scope(store), await store.create_scope("kg", "", NOW)
         for scope_id, predicate, object_, at in (
@@ -130,7 +123,6 @@ async def test_of_two_scopes_that_say_something_else_the_newer_fact_holds_after_
 
 
 async def test_of_two_scopes_that_say_the_same_one_fact_stays_from_the_earlier_moment_on(place: Place) -> None:
-
     async with place.open() as store:
         home, other = await global_scope(store), await store.create_scope("kg", "", NOW)
         await store.facts.put(make_fact(home.scope_id, "1", LATER, confidence=0.4, provenance=None))
@@ -160,7 +152,6 @@ async def _refuse(*_: object) -> None:
 
 
 async def test_nothing_is_asserted_in_a_scope_that_was_merged_meanwhile(place: Place) -> None:
-
     async with place.open() as store:
         home, other = await global_scope(store), await store.create_scope("kg", "", NOW)
 

@@ -73,7 +73,6 @@ async def answering(store: MongoStore) -> None:
 
 @DRIVERS
 async def test_a_server_killed_in_the_middle_of_writes_loses_nothing_acknowledged(tmp_path: Path, driver: str) -> None:
-
     async with own_server(tmp_path) as mongo, own_store(mongo, driver) as store:
         stop = asyncio.Event()
         writers = [asyncio.create_task(insert_until(store, stop)) for _ in range(4)]
@@ -135,7 +134,6 @@ async def test_a_connection_opened_while_the_server_starts_is_not_kept(
 
 @DRIVERS
 async def test_a_frozen_server_is_said_to_be_unavailable_and_then_works_again(tmp_path: Path, driver: str) -> None:
-
     async with own_server(tmp_path) as mongo, own_store(mongo, driver, timeout_s=0.5) as store:
         scope = await global_scope(store)
         memory = make_memory(scope)
@@ -168,7 +166,6 @@ async def test_a_frozen_server_is_said_to_be_unavailable_and_then_works_again(tm
 
 
 async def test_a_feed_that_broke_is_followed_on_from_its_last_token(tmp_path: Path) -> None:
-
     async with own_server(tmp_path) as mongo, own_store(mongo) as store:
         scope = await global_scope(store)
         before, after = make_memory(scope), make_memory(scope)
@@ -188,7 +185,6 @@ async def test_a_feed_that_broke_is_followed_on_from_its_last_token(tmp_path: Pa
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @DRIVERS
 async def test_a_server_that_is_not_there_is_named_with_what_to_do(tmp_path: Path, driver: str) -> None:
-
     store = MongoStore("mongodb://127.0.0.1:1/?directConnection=true", driver=driver, timeout_s=0.3)
     try:
         for _ in range(2):
@@ -202,7 +198,6 @@ async def test_a_server_that_is_not_there_is_named_with_what_to_do(tmp_path: Pat
 
 @DRIVERS
 async def test_a_store_works_as_soon_as_its_server_comes_back(tmp_path: Path, driver: str) -> None:
-
     mongo = LocalMongo(tmp_path, log_dir=tmp_path / "logs")
     uri = await mongo.start()
     store = MongoStore(uri, driver=driver, timeout_s=1.0)
@@ -223,7 +218,6 @@ async def test_a_store_works_as_soon_as_its_server_comes_back(tmp_path: Path, dr
 
 
 async def test_a_standalone_server_killed_in_the_middle_of_writes_loses_nothing_acknowledged(tmp_path: Path) -> None:
-
     async with own_server(tmp_path, StandaloneMongo) as mongo, own_store(mongo) as store:
         stop = asyncio.Event()
         writer = asyncio.create_task(insert_until(store, stop))
@@ -241,7 +235,6 @@ async def test_a_standalone_server_killed_in_the_middle_of_writes_loses_nothing_
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 async def test_a_driver_or_uri_that_cannot_be_is_refused_by_name() -> None:
-
     with pytest.raises(ConfigError, match=r"mongodb\.driver"):
         MongoStore("mongodb://localhost", driver="mysql")
     for uri in ("nonsense", "mongodb://", "mongodb://a:b:c@d", "mongodb://a@b@c"):
@@ -262,7 +255,6 @@ class FailingMongo(LocalMongo):
 
 
 async def test_a_memory_whose_answer_was_lost_is_stored_once(tmp_path: Path) -> None:
-
     async with own_server(tmp_path, FailingMongo) as mongo, own_store(mongo) as store:
         memory = make_memory(await global_scope(store))
         fail = {"mode": {"times": 1}, "data": {"failCommands": ["insert"], "closeConnection": True}}

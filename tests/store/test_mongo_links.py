@@ -15,7 +15,6 @@ def make_link(source: MemoryRecord, target: MemoryRecord, relation: str = "relat
 
 
 async def test_linking_twice_even_at_once_makes_one_link(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         tea, pot = make_memory(scope, "tea"), make_memory(scope, "pot")
@@ -29,7 +28,6 @@ async def test_linking_twice_even_at_once_makes_one_link(place: Place) -> None:
 
 
 async def test_a_link_goes_with_either_of_its_ends(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         tea, pot, cup = (make_memory(scope, text) for text in ("tea", "pot", "cup"))
@@ -41,7 +39,6 @@ async def test_a_link_goes_with_either_of_its_ends(place: Place) -> None:
 
 
 async def test_the_links_of_a_scope_go_with_it(place: Place) -> None:
-
     async with place.open() as store:
         scope = await store.create_scope("kitchen", "", NOW)
         tea, pot = make_memory(scope, "tea"), make_memory(scope, "pot")
@@ -51,7 +48,6 @@ async def test_the_links_of_a_scope_go_with_it(place: Place) -> None:
 
 
 async def test_what_an_owner_has_is_counted_from_the_documents(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         mine = [make_memory(scope, text, owners={"agent_id": "coder"}) for text in ("one", "two", "three")]
@@ -70,7 +66,6 @@ async def test_what_an_owner_has_is_counted_from_the_documents(place: Place) -> 
 
 
 async def test_memories_of_some_states_may_be_left_out_of_the_count(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         owned = {"agent_id": "coder"}

@@ -22,7 +22,6 @@ OTHER = dataclasses.replace(NOTE, daemon_id="b2", host="two", index_state="loadi
 
 
 async def test_daemons_are_listed_until_they_take_their_notes_away(mongo_uri: str, database: str) -> None:
-
     async with open_store(mongo_uri, database) as store:
         for note in (NOTE, OTHER, dataclasses.replace(NOTE, index_state="$state", behind_s=3.0)):
             await store.members.note(note)
@@ -35,7 +34,6 @@ async def test_daemons_are_listed_until_they_take_their_notes_away(mongo_uri: st
 
 
 async def test_servers_are_told_with_their_roles(mongo_uri: str, database: str) -> None:
-
     async with open_store(mongo_uri, database) as store:
         assert [one.role for one in await store.members.servers()] == ["primary"]
 
@@ -43,7 +41,6 @@ async def test_servers_are_told_with_their_roles(mongo_uri: str, database: str) 
 async def test_what_would_be_sharded_is_told_and_a_set_without_shards_stays_as_it_is(
     mongo_uri: str, database: str
 ) -> None:
-
     async with open_store(mongo_uri, database) as store:
         scope = await global_scope(store)
         await store.insert([make_memory(scope), make_memory(scope)])
@@ -68,7 +65,6 @@ async def test_what_would_be_sharded_is_told_and_a_set_without_shards_stays_as_i
 async def test_earlier_versions_are_sharded_by_what_their_unique_index_begins_with(
     mongo_uri: str, database: str
 ) -> None:
-
     async with open_store(mongo_uri, database):
         with MongoClient[dict[str, Any]](mongo_uri) as client:
             indexes = client[database][schema.REVISIONS].index_information()
@@ -79,7 +75,6 @@ async def test_earlier_versions_are_sharded_by_what_their_unique_index_begins_wi
 
 
 async def test_a_single_server_is_said_to_have_no_shards(standalone_uri: str, database: str) -> None:
-
     async with open_store(standalone_uri, database) as store:
         with pytest.raises(StoreError, match=r"a standalone server and has no shards: .* router \(mongos\)"):
             await store.members.plan_sharding(1)
@@ -88,7 +83,6 @@ async def test_a_single_server_is_said_to_have_no_shards(standalone_uri: str, da
 async def test_what_would_be_sharded_can_be_asked_while_the_store_is_about_to_connect(
     mongo_uri: str, database: str
 ) -> None:
-
     store = MongoStore(mongo_uri, database=database)
     assert (await store.members.plan_sharding(1)).deployment == "replica set"
     await store.close()

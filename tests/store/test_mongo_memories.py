@@ -26,7 +26,6 @@ from .conftest import NOW, Place, at, global_scope, make_embedding, make_memory
 
 
 async def test_a_memory_comes_back_as_it_was_stored(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         memory = make_memory(
@@ -68,7 +67,6 @@ async def test_a_memory_comes_back_as_it_was_stored(place: Place) -> None:
 
 
 async def test_a_text_of_a_mebibyte_with_many_windows_is_kept_whole(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         rows = np.eye(384, dtype=np.float32)[np.arange(1500) % 384]
@@ -81,7 +79,6 @@ async def test_a_text_of_a_mebibyte_with_many_windows_is_kept_whole(place: Place
 
 
 async def test_what_mongodb_cannot_hold_is_refused_by_name(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         with pytest.raises(InvalidRequestError, match=r"metadata\.n\[1\]: .*64 bits"):
@@ -99,7 +96,6 @@ async def test_what_mongodb_cannot_hold_is_refused_by_name(place: Place) -> None
 
 
 async def test_several_memories_are_stored_all_or_none(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         other = await store.create_scope("Work", "", NOW)
@@ -115,7 +111,6 @@ async def test_several_memories_are_stored_all_or_none(place: Place) -> None:
 
 
 async def test_a_memory_is_not_stored_into_a_scope_that_is_gone(place: Place) -> None:
-
     async with place.open() as store:
         with pytest.raises(ScopeNotFoundError):
             await store.insert([make_memory(ScopeId("0" * 24))])
@@ -126,7 +121,6 @@ async def test_a_memory_is_not_stored_into_a_scope_that_is_gone(place: Place) ->
 
 
 async def test_ids_that_cannot_be_are_not_found(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         located = {MemoryId("nonsense"): scope.scope_id, MemoryId("0" * 24): ScopeId("nonsense")}
@@ -138,7 +132,6 @@ async def test_ids_that_cannot_be_are_not_found(place: Place) -> None:
 
 
 async def test_a_change_raises_the_revision_and_keeps_the_old_version(place: Place) -> None:
-
     async with place.open() as store:
         memory = make_memory(await global_scope(store), "one", embedding=make_embedding([1, 0, 0]))
         await store.insert([memory])
@@ -153,7 +146,6 @@ async def test_a_change_raises_the_revision_and_keeps_the_old_version(place: Pla
 
 
 async def test_a_change_over_somebody_elses_change_is_refused(place: Place) -> None:
-
     async with place.open() as store:
         memory = make_memory(await global_scope(store))
         for revise in (True, False):
@@ -169,7 +161,6 @@ async def test_a_change_over_somebody_elses_change_is_refused(place: Place) -> N
 
 
 async def test_vectors_are_put_to_the_version_they_were_made_of(place: Place) -> None:
-
     async with place.open() as store:
         memory = make_memory(await global_scope(store))
         await store.insert([memory])
@@ -184,7 +175,6 @@ async def test_vectors_are_put_to_the_version_they_were_made_of(place: Place) ->
 
 
 async def test_a_forgotten_memory_is_hidden_and_can_be_taken_back(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         kept, hidden = make_memory(scope), make_memory(scope)
@@ -210,7 +200,6 @@ async def test_a_forgotten_memory_is_hidden_and_can_be_taken_back(place: Place) 
 
 
 async def test_a_removed_memory_takes_its_revisions_along(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         live, hidden = make_memory(scope), make_memory(scope)
@@ -242,7 +231,6 @@ async def test_a_memory_removed_while_it_is_changed_leaves_no_version_behind(pla
 
 
 async def test_a_memory_is_located_whatever_its_scope_and_state(place: Place) -> None:
-
     async with place.open() as store:
         scopes = [await store.create_scope(f"s{number}", "", NOW) for number in range(12)]
         memories = [make_memory(scope) for scope in scopes]
@@ -254,7 +242,6 @@ async def test_a_memory_is_located_whatever_its_scope_and_state(place: Place) ->
 
 
 async def test_everything_is_read_page_by_page(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         work = await store.create_scope("Work", "", NOW)
@@ -275,7 +262,6 @@ async def test_everything_is_read_page_by_page(place: Place) -> None:
 
 
 async def test_what_a_sidecar_keeps_is_read_in_the_columns_that_the_memories_make(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         full = make_memory(
@@ -301,7 +287,6 @@ async def test_what_a_sidecar_keeps_is_read_in_the_columns_that_the_memories_mak
 
 
 async def test_ids_made_here_grow_even_when_the_clock_is_set_back(place: Place) -> None:
-
     async with place.open() as store:
         made = [store.new_id() for _ in range(1000)]
         store._last_id = ObjectId("f" * 8 + made[-1][8:])
@@ -310,7 +295,6 @@ async def test_ids_made_here_grow_even_when_the_clock_is_set_back(place: Place) 
 
 
 async def test_small_values_are_kept(place: Place) -> None:
-
     async with place.open() as store:
         assert await store.get_meta("kept") is None
         value = {"at": NOW, "a.b": {"$x": [1, 2]}}
@@ -320,7 +304,6 @@ async def test_small_values_are_kept(place: Place) -> None:
 
 
 async def test_the_server_tells_of_itself(place: Place) -> None:
-
     async with place.open() as store:
         await store.ping()
         info = await store.info()
@@ -331,7 +314,6 @@ async def test_the_server_tells_of_itself(place: Place) -> None:
 
 
 async def test_new_and_changed_memories_are_written_together_or_not_at_all(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         tea, pot, cup = (make_memory(scope, text) for text in ("tea", "pot", "cup"))
@@ -352,7 +334,6 @@ async def test_new_and_changed_memories_are_written_together_or_not_at_all(place
 
 
 async def test_what_is_brought_back_before_it_is_purged_stays_with_its_versions(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         gone, back, again = (make_memory(scope, text) for text in ("gone", "back", "again"))

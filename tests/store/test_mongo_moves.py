@@ -71,7 +71,6 @@ async def check_moved(store: MongoStore, memory: MemoryRecord, target: Scope) ->
 
 
 async def test_a_memory_moves_with_all_that_is_its_own_and_goes_with_its_new_scope(place: Place) -> None:
-
     async with place.open() as store:
         memory, other, target = await prepare(store)
         await store.move(memory, target.scope_id)
@@ -85,7 +84,6 @@ async def test_a_memory_moves_with_all_that_is_its_own_and_goes_with_its_new_sco
 
 
 async def test_a_memory_that_moves_on_and_back_tells_where_it_was(place: Place) -> None:
-
     async with place.open() as store:
         memory, _, target = await prepare(store)
         third = await store.create_scope("Third", "", NOW)
@@ -103,7 +101,6 @@ async def test_a_memory_that_moves_on_and_back_tells_where_it_was(place: Place) 
 
 
 async def test_what_changed_or_went_is_not_moved(place: Place) -> None:
-
     async with place.open() as store:
         memory, other, target = await prepare(store)
         with pytest.raises(MemoryChangedError):
@@ -119,7 +116,6 @@ async def test_what_changed_or_went_is_not_moved(place: Place) -> None:
 
 
 async def test_the_change_feed_tells_the_old_place_before_the_new_one(place: Place) -> None:
-
     async with place.open() as store:
         memory, _, target = await prepare(store)
         token = await store.change_token()
@@ -133,7 +129,6 @@ async def test_the_change_feed_tells_the_old_place_before_the_new_one(place: Pla
 async def test_a_move_that_dies_in_the_middle_is_finished_or_has_not_begun(
     place: Place, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-
     async with place.open() as store:
         memory, _, target = await prepare(store)
 

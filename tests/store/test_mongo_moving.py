@@ -50,7 +50,6 @@ async def test_what_another_daemon_stores_and_changes_while_scopes_merge_is_in_t
 
 
 async def test_whatever_is_acknowledged_while_scopes_merge_is_there_afterwards(place: Place) -> None:
-
     async with place.open() as one, place.open() as other:
         target = await global_scope(one)
         source = await one.create_scope("Source", "", NOW)

@@ -18,7 +18,6 @@ from .conftest import NOW, Place
 
 
 async def test_data_from_before_versions_is_upgraded(place: Place) -> None:
-
     client = make_client(place.driver, place.uri, {})
     raw = client[place.database]
     scope, live, hidden = ObjectId(), ObjectId(), ObjectId()
@@ -48,7 +47,6 @@ async def test_data_from_before_versions_is_upgraded(place: Place) -> None:
 
 
 async def test_an_upgrade_cut_short_is_done_again(place: Place) -> None:
-
     async with place.open() as store:
         database = await store._connection.database()
         await database["meta"].delete_one({"_id": "schema"})
@@ -63,7 +61,6 @@ async def test_an_upgrade_cut_short_is_done_again(place: Place) -> None:
 
 
 async def test_data_of_a_newer_version_is_refused_and_left_alone(place: Place) -> None:
-
     async with place.open() as store:
         database = await store._connection.database()
         await database["meta"].update_one({"_id": "schema"}, {"$set": {"version": 99}})
@@ -78,7 +75,6 @@ async def test_data_of_a_newer_version_is_refused_and_left_alone(place: Place) -
 
 
 async def test_a_scope_without_indexes_gets_them(place: Place) -> None:
-
     async with place.open() as store:
         scope = await store.create_scope("Work", "", dt.datetime.now(dt.UTC))
         database = await store._connection.database()
@@ -91,7 +87,6 @@ async def test_a_scope_without_indexes_gets_them(place: Place) -> None:
 
 
 async def test_versions_are_read_from_the_index_alone(place: Place) -> None:
-
     async with place.open() as store:
         [scope] = await store.list_scopes()
         database = await store._connection.database()

@@ -30,7 +30,6 @@ HOSTILE_NAMES = [
 
 
 async def test_the_scope_global_is_there_from_the_start(place: Place) -> None:
-
     async with place.open() as store, place.open() as other:
         await store.connect()
         [scope] = await other.list_scopes()
@@ -39,7 +38,6 @@ async def test_the_scope_global_is_there_from_the_start(place: Place) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 async def test_a_scope_may_have_any_name(place: Place, name: str) -> None:
-
     async with place.open() as store:
         scope = await store.create_scope(name, "d\0", NOW)
         memory = make_memory(scope)
@@ -51,7 +49,6 @@ async def test_a_scope_may_have_any_name(place: Place, name: str) -> None:
 
 
 async def test_names_that_fold_to_the_same_are_one_scope(place: Place) -> None:
-
     async with place.open() as store:
         first = await store.create_scope("Straße É", "", NOW)
         for name in ("STRASSE é", unicodedata.normalize("NFD", "straße É"), "  Straße É "):
@@ -64,7 +61,6 @@ async def test_names_that_fold_to_the_same_are_one_scope(place: Place) -> None:
 
 
 async def test_of_many_creators_at_once_one_succeeds(place: Place) -> None:
-
     async with place.open() as store, place.open() as other:
         made = await asyncio.gather(
             *(one.create_scope("Race", "", NOW) for one in (store, other) for _ in range(8)), return_exceptions=True
@@ -74,7 +70,6 @@ async def test_of_many_creators_at_once_one_succeeds(place: Place) -> None:
 
 
 async def test_many_stores_connect_to_a_new_database_at_once(place: Place) -> None:
-
     async def connect() -> int:
         async with place.open() as store:
             return len(await store.list_scopes())
@@ -83,7 +78,6 @@ async def test_many_stores_connect_to_a_new_database_at_once(place: Place) -> No
 
 
 async def test_a_scope_is_changed_archived_and_taken_out_again(place: Place) -> None:
-
     async with place.open() as store:
         made = await store.create_scope("Work", "old", NOW)
         changed = await store.change_scope(made.scope_id, description="new")
@@ -100,7 +94,6 @@ async def test_a_scope_is_changed_archived_and_taken_out_again(place: Place) -> 
 
 
 async def test_scopes_are_listed_oldest_first(place: Place) -> None:
-
     async with place.open() as store:
         await store.create_scope("b", "", NOW)
         await store.create_scope("a", "", NOW - dt.timedelta(days=1))
@@ -108,7 +101,6 @@ async def test_scopes_are_listed_oldest_first(place: Place) -> None:
 
 
 async def test_a_dropped_scope_leaves_nothing(place: Place) -> None:
-
     async with place.open() as store:
         scope = await store.create_scope("Work", "", NOW)
         memory = make_memory(scope)
@@ -125,7 +117,6 @@ async def test_a_dropped_scope_leaves_nothing(place: Place) -> None:
 
 
 async def test_a_collection_that_an_insert_made_anew_goes_and_one_that_was_made_on_purpose_stays(place: Place) -> None:
-
     async with place.open() as store:
         lost, kept = [await store.create_scope(name, "", NOW) for name in ("Lost", "Kept")]
         await store.insert([make_memory(kept)])
@@ -145,7 +136,6 @@ async def test_a_collection_that_an_insert_made_anew_goes_and_one_that_was_made_
 
 
 async def test_storing_into_a_scope_that_is_removed_meanwhile_is_no_success(place: Place) -> None:
-
     async with place.open() as store, place.open() as other:
         for _ in range(5):
             scope = await store.create_scope("Brief", "", NOW)
@@ -191,7 +181,6 @@ async def test_nothing_comes_into_a_scope_that_is_archived_meanwhile(
 
 
 async def test_a_drop_cut_short_is_finished_by_whoever_connects_next(place: Place) -> None:
-
     async with place.open() as store:
         scope = await store.create_scope("Work", "", NOW)
         memory = make_memory(scope)

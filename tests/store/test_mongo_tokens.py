@@ -22,7 +22,6 @@ def make_token(token_id: str = "a1", **fields: Any) -> TokenRecord:
 
 
 async def test_a_token_is_read_as_it_was_kept_until_it_is_removed(place: Place) -> None:
-
     async with place.open() as store:
         plain = make_token()
         bound = make_token(
@@ -40,7 +39,6 @@ async def test_a_token_is_read_as_it_was_kept_until_it_is_removed(place: Place) 
 
 
 async def test_tokens_of_0_1_0_are_bound_to_the_ids_that_their_scopes_have_and_to_nothing_else(place: Place) -> None:
-
     async with place.open() as store:
         desk = await store.create_scope("Desk", "", NOW)
         old = {"secret_hash": "ab" * 32, "created_at": NOW, "users": [], "read_only": False, "expires_at": None}
@@ -59,7 +57,6 @@ async def test_tokens_of_0_1_0_are_bound_to_the_ids_that_their_scopes_have_and_t
 
 
 async def test_a_token_that_is_bound_is_never_taken_for_one_without_bounds_by_0_1_0(place: Place) -> None:
-
     async with place.open() as store:
         await store.tokens.put(make_token(scope_ids=()))
         await store.tokens.put(make_token("b2"))
@@ -72,7 +69,6 @@ async def test_a_token_that_is_bound_is_never_taken_for_one_without_bounds_by_0_
 async def test_a_token_for_the_metrics_is_taken_for_one_that_sees_nothing_by_programs_that_do_not_know_it(
     place: Place,
 ) -> None:
-
     async with place.open() as store:
         await store.tokens.put(new_token("prometheus", NOW, metrics_only=True)[1])
     async with AsyncMongoClient[dict[str, Any]](place.uri) as client:
@@ -82,7 +78,6 @@ async def test_a_token_for_the_metrics_is_taken_for_one_that_sees_nothing_by_pro
 
 
 async def test_an_agent_is_made_once_for_each_user(place: Place) -> None:
-
     async with place.open() as store:
         ada, bob, all_ = (Agent("cook", user, "Cook", f"of {user}", NOW) for user in ("ada", "bob", None))
         for one in (ada, bob, all_):
@@ -93,7 +88,6 @@ async def test_an_agent_is_made_once_for_each_user(place: Place) -> None:
 
 
 async def test_figures_by_owner_can_be_narrowed_to_another_owner(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         owned = ({"user_id": "ada", "agent_id": "cook"}, {"user_id": "bob", "agent_id": "cook"}, {"user_id": "ada"})
@@ -109,7 +103,6 @@ async def test_figures_by_owner_can_be_narrowed_to_another_owner(place: Place) -
 
 
 async def test_an_agents_memories_are_named_without_reading_one(place: Place) -> None:
-
     async with place.open() as store:
         scope = await global_scope(store)
         cook, other = {"user_id": "ada", "agent_id": "cook"}, {"user_id": "bob", "agent_id": "cook"}
@@ -132,7 +125,6 @@ async def test_an_agents_memories_are_named_without_reading_one(place: Place) ->
 
 
 async def test_backups_take_agents_along_and_leave_tokens(place: Place) -> None:
-
     async with place.open() as store:
         await store.tokens.put(make_token())
         await store.owners.add_agent(Agent("cook", "ada", "Cook", "", NOW))

@@ -71,7 +71,6 @@ async def store_answers(uri: str) -> None:
 
 
 async def test_a_server_starts_in_a_new_home_and_again_and_after_kill(tmp_path: Path) -> None:
-
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
         mongo = make(tmp_path)
         await store_answers(await mongo.start())
@@ -85,7 +84,6 @@ async def test_a_server_starts_in_a_new_home_and_again_and_after_kill(tmp_path: 
 
 
 async def test_a_server_that_dies_is_started_again(tmp_path: Path) -> None:
-
     mongo = make(tmp_path)
     try:
         await mongo.start()
@@ -100,7 +98,6 @@ async def test_a_server_that_dies_is_started_again(tmp_path: Path) -> None:
 
 
 async def test_no_other_user_can_reach_it(tmp_path: Path) -> None:
-
     mongo = make(tmp_path / "home")
     try:
         await mongo.start()
@@ -121,7 +118,6 @@ async def test_no_other_user_can_reach_it(tmp_path: Path) -> None:
 
 
 async def test_a_home_whose_path_is_too_long_for_a_socket_works(tmp_path: Path) -> None:
-
     home = tmp_path / ("long " * 20) / ("name" * 20)
     mongo = make(home)
     try:
@@ -158,7 +154,6 @@ async def test_a_path_that_is_too_long_everywhere_is_told(tmp_path: Path, monkey
 
 
 async def test_a_home_that_was_moved_works(tmp_path: Path) -> None:
-
     for home in (tmp_path / "old", tmp_path / "new"):
         mongo = make(home)
         await store_answers(await mongo.start())
@@ -168,7 +163,6 @@ async def test_a_home_that_was_moved_works(tmp_path: Path) -> None:
 
 
 async def test_two_processes_of_one_home_use_one_server_and_take_over(tmp_path: Path) -> None:
-
     owner, pid = await start_owner(tmp_path)
     ours = make(tmp_path)
     try:
@@ -185,7 +179,6 @@ async def test_two_processes_of_one_home_use_one_server_and_take_over(tmp_path: 
 
 
 async def test_a_server_does_not_outlive_its_process(tmp_path: Path) -> None:
-
     owner, pid = await start_owner(tmp_path)
     owner.kill()
     await owner.wait()
@@ -193,7 +186,6 @@ async def test_a_server_does_not_outlive_its_process(tmp_path: Path) -> None:
 
 
 async def test_a_server_left_by_a_crash_is_stopped_and_replaced(tmp_path: Path) -> None:
-
     first = make(tmp_path)
     await first.start()
     assert first.pid is not None
@@ -212,7 +204,6 @@ async def test_a_server_left_by_a_crash_is_stopped_and_replaced(tmp_path: Path) 
 
 
 async def test_starting_twice_at_once_starts_one(tmp_path: Path) -> None:
-
     mongo, other = make(tmp_path), make(tmp_path)
     try:
         assert len(set(await asyncio.gather(mongo.start(), mongo.start(), other.start(), mongo.ensure()))) == 1
@@ -223,7 +214,6 @@ async def test_starting_twice_at_once_starts_one(tmp_path: Path) -> None:
 
 
 async def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
-
     (tmp_path / "mongodb").mkdir()
     (tmp_path / "mongodb" / "WiredTiger.turtle").write_text("nonsense")
     (tmp_path / "mongodb" / "WiredTiger").write_text("nonsense")
@@ -250,7 +240,6 @@ def cut_short(home: Path) -> Path:
 
 
 async def test_a_first_start_that_was_cut_short_begins_again(tmp_path: Path) -> None:
-
     data = cut_short(tmp_path)
     mongo = make(tmp_path)
     await store_answers(await mongo.start())
@@ -356,7 +345,6 @@ async def test_its_log_stays_small_and_holds_no_text(tmp_path: Path, monkeypatch
 
 
 async def test_two_homes_have_two_servers(tmp_path: Path) -> None:
-
     one, two = make(tmp_path / "one"), make(tmp_path / "two")
     try:
         assert await one.start() != await two.start()
@@ -375,7 +363,6 @@ def test_importing_the_interface_imports_no_driver() -> None:
 
 
 async def test_a_server_is_asked_by_hand(tmp_path: Path) -> None:
-
     mongo = make(tmp_path)
     try:
         await mongo.start()
@@ -400,7 +387,6 @@ def advance_clock(uri: str) -> None:
 
 
 async def test_a_clock_that_was_ahead_by_years_when_something_was_written_shuts_no_memory(tmp_path: Path) -> None:
-
     mongo = make(tmp_path)
     try:
         await asyncio.to_thread(advance_clock, await mongo.start())
@@ -415,7 +401,6 @@ async def test_a_clock_that_was_ahead_by_years_when_something_was_written_shuts_
 async def test_where_a_clock_that_was_ahead_shut_a_server_of_ones_own_it_is_said_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     mongo = make(tmp_path)
     try:
         await asyncio.to_thread(advance_clock, await mongo.start())

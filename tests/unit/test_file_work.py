@@ -40,7 +40,6 @@ async def until_running(files: Files, count: int) -> None:
 
 
 async def test_one_clients_work_on_files_leaves_threads_to_others_and_to_everything_else() -> None:
-
     files = Files()
     try:
         greedy = [asyncio.create_task(as_owner("a", lambda: in_file_thread(files.read))) for _ in range(100)]
@@ -56,7 +55,6 @@ async def test_one_clients_work_on_files_leaves_threads_to_others_and_to_everyth
 
 
 async def test_a_work_that_was_cancelled_keeps_its_place_until_its_thread_has_ended() -> None:
-
     files = Files()
     try:
         for _ in range(5 * PLACES):
@@ -82,7 +80,6 @@ async def test_the_steps_of_a_work_and_a_work_within_it_need_one_place() -> None
 
 
 async def test_a_task_that_outlives_a_work_holds_no_place_of_it() -> None:
-
     files, is_left = Files(), asyncio.Event()
 
     async def later() -> str:

@@ -37,7 +37,6 @@ async def test_bulk_and_single_requests_together_get_their_own_vectors() -> None
 
 
 async def test_a_worker_that_ran_dry_is_followed_by_another() -> None:
-
     embeddings = EmbeddingService(loaded_embedder(), 60)
     embeddings.start()
     for number in range(40):

@@ -53,7 +53,6 @@ async def swap(memory: Memory) -> None:
 
 
 async def test_no_memory_is_forgotten_that_the_user_was_not_asked_about(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         diary = await fill(memory)
 
@@ -94,7 +93,6 @@ async def test_no_memory_is_forgotten_that_the_user_was_not_asked_about(open_mem
 
 
 async def test_the_question_counts_the_hidden_duplicates_that_go_too(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         kept, *doubles = [await memory.store("a note to throw away", tags=["junk"]) for _ in range(3)]
         await memory.ok("optimize_memory", operations=["deduplicate"])
@@ -137,7 +135,6 @@ async def test_a_scope_goes_with_what_the_user_was_asked_about_also_where_anothe
 
 
 async def test_scopes_are_those_that_the_user_was_asked_about(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await fill(memory)
         await memory.store("kept", "Home")
@@ -153,7 +150,6 @@ async def test_scopes_are_those_that_the_user_was_asked_about(open_memory: Open)
 
 
 async def test_an_import_takes_in_what_the_user_was_asked_about(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         file = memory.app.home.path / "imports" / "note.md"
         file.parent.mkdir(exist_ok=True)
@@ -169,7 +165,6 @@ async def test_an_import_takes_in_what_the_user_was_asked_about(open_memory: Ope
 
 
 async def test_a_backup_is_restored_as_it_was_when_the_user_was_asked(open_memory: Open, tmp_path: Path) -> None:
-
     async with open_memory() as memory:
         await fill(memory)
         own = Path((await memory.ok("backup_memory"))["path"])
@@ -223,7 +218,6 @@ async def test_a_backup_that_is_not_locked_where_others_are_becomes_memory_only_
 
 
 async def test_tidying_up_takes_what_the_user_was_asked_about(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await fill(memory)
         for text in ("The tea is green", "The tea is green"):
@@ -246,7 +240,6 @@ async def test_tidying_up_takes_what_the_user_was_asked_about(open_memory: Open)
 
 
 async def test_an_assistants_word_counts_for_what_it_was_told_to_ask(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         diary = await fill(memory)
         server, mute = server_of(memory, "native"), McpClient(Answer.NOT_ASKED)

@@ -130,7 +130,6 @@ def test_every_destructive_command_is_tried_here() -> None:
 
 
 async def test_no_destructive_command_is_carried_out_with_a_field_that_it_does_not_know(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         ids = await fill(memory)
         before = await everything(memory)
@@ -217,7 +216,6 @@ HARD = "for good"
 async def test_over_mcp_the_user_is_asked_before_anything_is_removed_or_handed_on(
     open_memory: Open, name: str, arguments: Json, asked: str
 ) -> None:
-
     async with open_memory() as memory:
         ids = await fill(memory)
         await memory.store("The tea is green", "Home")
@@ -280,7 +278,6 @@ async def _make_token(memory: Memory, scope: str) -> None:
 
 
 async def test_what_can_be_undone_and_concerns_one_memory_or_nobodys_token_is_not_asked(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         ids = await fill(memory)
         client, server = McpClient(Answer.NOT_ASKED), server_of(memory, "native")
@@ -343,7 +340,6 @@ def test_every_question_is_of_a_command_that_is_marked_destructive_or_an_import(
 
 
 async def test_an_import_is_asked_with_its_path_and_counts(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         folder = memory.app.home.path / "imports"
         folder.mkdir(exist_ok=True)

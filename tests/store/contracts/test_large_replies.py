@@ -22,7 +22,6 @@ def sized(folder: Path) -> dict[str, str]:
 
 
 async def test_a_list_of_large_drawers_is_cut(open_memory: Open, tmp_path: Path) -> None:
-
     async with open_memory(flags=sized(tmp_path)) as memory:
         palace, client = server_of(memory, "palace"), McpClient()
         await palace.call_tool("palace_create", {"name": "Castle"}, client)
@@ -74,7 +73,6 @@ async def test_a_large_listing_says_how_it_goes_on(open_memory: Open, tmp_path: 
 
 
 async def test_a_search_that_gives_too_much_is_refused(open_memory: Open, tmp_path: Path) -> None:
-
     async with open_memory(flags=sized(tmp_path)) as memory:
         laravel, client = server_of(memory, "laravel"), McpClient()
         written = {"organization": "acme", "scope_type": "system", "memory_type": "fact"}

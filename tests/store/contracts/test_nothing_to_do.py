@@ -15,7 +15,6 @@ async def restore(memory: Memory, **named: str) -> Json:
 
 
 async def test_what_was_not_forgotten_is_not_said_to_be_restored(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         tea = await memory.store("tea", "Kitchen")
         reply = await restore(memory, memory_id=tea)
@@ -33,7 +32,6 @@ async def test_what_was_not_forgotten_is_not_said_to_be_restored(open_memory: Op
 
 
 async def test_a_scope_that_is_changed_says_what_came_of_it(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.ok("create_memory_scope", scope_name="Boat", description="All at sea")
         for fields, outcome in (
@@ -48,7 +46,6 @@ async def test_a_scope_that_is_changed_says_what_came_of_it(open_memory: Open) -
 
 
 async def test_a_holiday_that_is_not_the_same_everywhere_is_named_in_the_error(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         reply = await memory.ask("recall_memory_by_time", time_query="what did we do on the bank holiday")
         assert reply["error_code"] == "INVALID_REQUEST"
@@ -60,7 +57,6 @@ async def test_a_holiday_that_is_not_the_same_everywhere_is_named_in_the_error(o
 
 
 async def test_a_change_that_changes_nothing_makes_no_version(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         when = "2024-05-01T10:00:00.000Z"
         metadata = {"timestamp": when, "speaker": "Ann", "importance": 5, "cups": 1, "tags": ["hot", "drink"]}
@@ -92,7 +88,6 @@ async def test_a_change_that_changes_nothing_makes_no_version(open_memory: Open)
 
 
 async def test_the_time_that_it_has_takes_no_other_time_from_a_memory(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         times = ["2024-01-01T00:00:00.000Z", "2024-02-01T00:00:00.000Z"]
         tea, _ = [
@@ -104,7 +99,6 @@ async def test_the_time_that_it_has_takes_no_other_time_from_a_memory(open_memor
 
 
 async def test_a_merge_that_was_undone_counts_no_memory_twice(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         times = [f"2024-0{month}-01T00:00:00.000Z" for month in (1, 2, 3)]
         ids = [

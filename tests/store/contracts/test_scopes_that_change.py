@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from tests.store.contracts.conftest import McpClient, server_of, session_of, value_of
-from tests.store.lifecycle.conftest import Open
+from tests.store.lifecycle.conftest import Memory, Open
 
 
 async def test_a_session_stays_in_its_active_scope_when_that_is_renamed_and_merged(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.ok("create_memory_scope", scope_name="Boat")
         await memory.ok("create_memory_scope", scope_name="Harbour")
@@ -27,7 +26,6 @@ async def test_a_session_stays_in_its_active_scope_when_that_is_renamed_and_merg
 
 
 async def test_the_same_by_mcp_where_calls_have_a_session_each(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.ok("create_memory_scope", scope_name="Boat")
         server, client = server_of(memory, "native", session_of(memory)), McpClient()
@@ -38,7 +36,6 @@ async def test_the_same_by_mcp_where_calls_have_a_session_each(open_memory: Open
 
 
 async def test_a_memory_that_is_brought_back_into_an_archived_scope_is_said_to_stay_hidden(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         memory_id = await memory.store("The mast is new", "Boat")
         await memory.ok("delete_memory", target={"memory_id": memory_id})
@@ -53,7 +50,6 @@ async def test_a_memory_that_is_brought_back_into_an_archived_scope_is_said_to_s
 
 
 async def test_an_empty_scope_that_is_taken_out_again_is_not_said_to_be_gone(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.ok("create_memory_scope", scope_name="Boat")
         await memory.ok("delete_memory", target={"scope": "Boat"})
@@ -64,7 +60,6 @@ async def test_an_empty_scope_that_is_taken_out_again_is_not_said_to_be_gone(ope
 
 
 async def test_memories_at_the_ends_of_the_calendar_are_shown_in_every_zone(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         for timestamp in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z"):
             await memory.store(f"Of {timestamp}", timestamp=timestamp)
@@ -80,7 +75,6 @@ async def test_memories_at_the_ends_of_the_calendar_are_shown_in_every_zone(open
 
 
 async def test_both_ends_of_a_range_are_inside_to_the_millisecond_and_no_more(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         for timestamp in ("2025-05-04T23:59:59.9995Z", "2025-05-05T00:00:00Z"):
             await memory.store(f"Of {timestamp}", timestamp=timestamp)
@@ -96,7 +90,6 @@ async def test_both_ends_of_a_range_are_inside_to_the_millisecond_and_no_more(op
 
 
 async def test_a_time_frame_of_a_time_before_zones_has_an_offset_that_can_be_read(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         reply = await memory.ok("recall_memory_by_time", range={"from": "1850-01-01"}, timezone="Europe/Berlin")
         assert reply["time_frame"]["from"] == "1849-12-31T23:06:32.000Z"
@@ -105,7 +98,6 @@ async def test_a_time_frame_of_a_time_before_zones_has_an_offset_that_can_be_rea
 async def test_an_archived_scope_is_neither_made_active_nor_made_again_and_the_error_says_why(
     open_memory: Open,
 ) -> None:
-
     async with open_memory() as memory:
         await memory.store("The mast is new", "Boat")
         await memory.ok("delete_memory", target={"scope": "Boat"})
@@ -122,7 +114,6 @@ async def test_an_archived_scope_is_neither_made_active_nor_made_again_and_the_e
 
 
 async def test_facts_of_an_archived_scope_are_not_counted(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         palace, client = server_of(memory, "palace", session_of(memory)), McpClient()
         await palace.call_tool("palace_create", {"name": "Boat"}, client)
@@ -136,20 +127,23 @@ async def test_facts_of_an_archived_scope_are_not_counted(open_memory: Open) -> 
 
 
 async def test_a_tag_that_nobody_sees_is_dropped_as_an_empty_one(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         memory_id = await memory.store("The mast is new", tags=["", "\u200b", "mast", " \u2060"])
         assert (await memory.ok("get_memory", memory_id=memory_id))["memory"]["tags"] == ["mast"]
 
 
+async def fill_two_scopes(memory: Memory) -> None:
+    """Store five memories in Boat and five in Ship."""
+    for scope in ("Boat", "Ship"):
+        for number in range(5):
+            await memory.store(f"{scope} {number}", scope)
+
+
 async def test_of_two_clients_that_merge_scopes_into_each_other_one_is_refused_and_nothing_is_lost(
     open_memory: Open,
 ) -> None:
-
     async with open_memory() as memory:
-        for scope in ("Boat", "Ship"):
-            for number in range(5):
-                await memory.store(f"{scope} {number}", scope)
+        await fill_two_scopes(memory)
         ways = (("Boat", "Ship"), ("Ship", "Boat"))
         replies = await asyncio.gather(
             *(memory.ask("merge_memory_scopes", scope=source, into=target) for source, target in ways)
@@ -163,11 +157,8 @@ async def test_of_two_clients_that_merge_scopes_into_each_other_one_is_refused_a
 async def test_what_is_merged_into_a_scope_does_not_go_with_it_when_another_client_removes_that(
     open_memory: Open,
 ) -> None:
-
     async with open_memory() as memory:
-        for scope in ("Boat", "Ship"):
-            for number in range(5):
-                await memory.store(f"{scope} {number}", scope)
+        await fill_two_scopes(memory)
         merged, removed = await asyncio.gather(
             memory.ask("merge_memory_scopes", scope="Boat", into="Ship"),
             memory.ask("delete_memory", target={"scope": "Ship"}, forget_mode="hard"),
@@ -178,7 +169,6 @@ async def test_what_is_merged_into_a_scope_does_not_go_with_it_when_another_clie
 
 
 async def test_a_scope_that_is_merged_while_it_is_renamed_is_named_as_it_was_called(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("The mast is new", "Boat")
         await memory.ok("create_memory_scope", scope_name="Ship")

@@ -21,7 +21,6 @@ READ = "came as a JSON text and was read as"
 
 
 async def test_objects_lists_and_truth_values_that_came_as_json_texts_are_read(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         stored = await memory.ask(
             "store_memory",
@@ -70,7 +69,6 @@ async def test_objects_lists_and_truth_values_that_came_as_json_texts_are_read(o
     ],
 )
 async def test_a_deletion_stays_strict_about_what_the_text_holds(open_memory: Open, target: Any, said: str) -> None:
-
     async with open_memory() as memory:
         await fill(memory)
         before = await everything(memory)
@@ -81,7 +79,6 @@ async def test_a_deletion_stays_strict_about_what_the_text_holds(open_memory: Op
 
 
 async def test_the_siblings_read_json_texts_too(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         laravel, agentmem = server_of(memory, "laravel"), server_of(memory, "agentmem")
         client = McpClient()
@@ -173,7 +170,6 @@ async def outcome(memory: Memory, contract: str, name: str, given: Json) -> str:
 
 
 async def test_empty_fields_inside_objects_count_as_left_out(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         empty = {
             name: "" for name in ("scope", "tags", "source", "timestamp", "speaker", "title", "importance", "type")
@@ -227,7 +223,6 @@ async def test_an_id_is_matched_exactly(open_memory: Open, change: str) -> None:
     "end", ["2026-03-02T00:00:00Z", "2026-03-01T23:59:59.999+01:00", "2026-03-01T10:00:00.123Z", "2026-03-01T10:00"]
 )
 async def test_an_instant_that_ends_a_range_comes_back_as_it_was_and_lies_inside(open_memory: Open, end: str) -> None:
-
     def dt_of(text: str) -> Any:
         import datetime as dt
 
@@ -249,14 +244,12 @@ async def test_an_instant_that_ends_a_range_comes_back_as_it_was_and_lies_inside
 
 
 async def test_what_a_field_is_keeps_its_capitals_in_errors(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         assert "id: is required: UUID of the memory" in await outcome(memory, "laravel", "memory-delete", {})
         assert "memory_id: is required: id of" in str((await memory.ask("get_memory"))["error"])
 
 
 async def test_a_memory_without_a_type_is_not_of_the_type_none(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("Tea is green")
         for name, given in (("memory_list", {}), ("memory_search", {"query": "tea"})):
@@ -268,7 +261,6 @@ async def test_a_memory_without_a_type_is_not_of_the_type_none(open_memory: Open
 async def test_the_routes_take_an_empty_text_for_what_is_left_out_but_not_where_it_would_reach_further(
     open_memory: Open,
 ) -> None:
-
     async with open_memory() as memory:
         await memory.store("Tea is green", "Work")
         await server_of(memory, "agentmem").call_tool(
@@ -304,7 +296,6 @@ def routes_of(memory: Memory) -> Any:
 
 
 async def test_a_parameter_that_an_address_does_not_have_is_named(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         stored = await memory.store("Tea", "Work", tags=["hot"])
         native, server = server_of(memory, "native"), server_of(memory, "memory-server")
@@ -321,7 +312,6 @@ async def test_a_parameter_that_an_address_does_not_have_is_named(open_memory: O
 
 
 async def test_an_empty_limit_in_an_address_is_none_and_a_broken_one_is_refused(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         for number in range(25):
             await memory.store(f"Note {number}", "Work")
@@ -346,14 +336,12 @@ async def test_an_empty_limit_in_an_address_is_none_and_a_broken_one_is_refused(
 
 @pytest.mark.parametrize("content", ["", "  \n", "\u200b"])
 async def test_a_record_of_the_memory_server_is_not_made_of_a_blank_text(open_memory: Open, content: str) -> None:
-
     async with open_memory() as memory:
         record = {"type": "note", "source": "test", "confidence": 1, "content": content}
         assert "content: is blank" in await outcome(memory, "memory-server", "memory_create", record)
 
 
 async def test_errors_say_what_is_taken_and_show_lists_as_lists(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         said = await outcome(memory, "memory-server", "memory_search", {"query": "tea", "limit": 0})
         assert "limit: 0 is not a whole number of at least 1" in said
@@ -366,7 +354,6 @@ async def test_errors_say_what_is_taken_and_show_lists_as_lists(open_memory: Ope
 
 
 async def test_one_blank_end_of_a_range_and_a_blank_choice_of_a_deletion_are_errors(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         kept = await memory.store("Tea is green", "Work")
         for ends in ({"from": "", "to": "2001-01-01"}, {"from": "2001-01-01", "to": ""}):
@@ -400,7 +387,6 @@ async def test_a_name_with_nul_in_it_is_nobody_elses_memory(open_memory: Open) -
 
 
 async def test_a_refused_name_of_a_scope_is_named_by_the_field_that_has_it(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         entries: list[Json] = [
             {"content": "tea", "metadata": {"scope": "a\nb"}},

@@ -87,7 +87,6 @@ async def test_the_native_contract_finds_nothing_only_in_a_database_that_answers
 async def test_other_contracts_find_nothing_only_in_a_database_that_answers(
     open_memory: Open, contract: str, tool: str, arguments: dict[str, Any]
 ) -> None:
-
     async with open_memory() as memory:
         scope = {"laravel": "Laravel", "agentmem": "AgentMem"}.get(contract)
         if scope is not None:

@@ -19,7 +19,6 @@ async def use(memory: Memory, tool: str, **arguments: Any) -> Any:
 
 
 async def test_laravel_says_of_what_it_wrote_that_it_has_no_vector_yet(mongo_uri: str, tmp_path: Path) -> None:
-
     async with opened(Application, mongo_uri, tmp_path, **{"embedding.model": "no-such-model"}) as memory:
         written = await use(memory, "memory-write", **ENTRY, id=UUID)
         assert written["note"].startswith("it is found by meaning once it is embedded (")
@@ -32,7 +31,6 @@ async def test_laravel_says_of_what_it_wrote_that_it_has_no_vector_yet(mongo_uri
 
 
 async def test_laravel_has_no_such_note_where_there_is_a_model(open_memory: Any) -> None:
-
     async with open_memory() as memory:
         assert "note" not in await use(memory, "memory-write", **ENTRY, id=UUID)
         assert "note" not in await use(memory, "memory-update", id=UUID, status="active")

@@ -73,7 +73,6 @@ async def texts(engine: Engine, where: ScopedFilter = EVERYWHERE) -> list[str]:
 
 
 async def test_what_was_stored_is_found_by_meaning_by_scope_and_after_a_restart(place: Place) -> None:
-
     async with place.open() as engine:
         blue = await store(engine, "My favorite color is blue", "Personal")
         await store(engine, "The deadline is on June 30th", "Work")
@@ -88,7 +87,6 @@ async def test_what_was_stored_is_found_by_meaning_by_scope_and_after_a_restart(
 
 
 async def test_the_same_text_stored_twice_is_two_memories(place: Place) -> None:
-
     async with place.open() as engine:
         first, second = await store(engine, "tea"), await store(engine, "tea")
         assert first != second
@@ -96,7 +94,6 @@ async def test_the_same_text_stored_twice_is_two_memories(place: Place) -> None:
 
 
 async def test_a_forgotten_memory_is_not_found_again_until_it_is_brought_back(place: Place) -> None:
-
     async with place.open() as engine:
         blue = await store(engine, "My favorite color is blue")
         gone = await engine.forget.matching(ForgetTarget(memory_id=blue), ForgetMode.SOFT)
@@ -110,7 +107,6 @@ async def test_a_forgotten_memory_is_not_found_again_until_it_is_brought_back(pl
 
 
 async def test_what_was_removed_for_good_is_gone_with_its_history_even_if_it_was_hidden(place: Place) -> None:
-
     async with place.open() as engine:
         one = await store(engine, "the secret is 1234", tags=("secret",))
         await engine.memories.update(one, MemoryUpdate(text="the secret is 5678"))
@@ -126,7 +122,6 @@ async def test_what_was_removed_for_good_is_gone_with_its_history_even_if_it_was
 
 @pytest.mark.parametrize("mode", ForgetMode)
 async def test_a_scope_goes_as_a_whole(place: Place, mode: ForgetMode) -> None:
-
     async with place.open() as engine:
         await store(engine, "deadline", "Work")
         await store(engine, "tea")
@@ -148,7 +143,6 @@ async def test_a_scope_goes_as_a_whole(place: Place, mode: ForgetMode) -> None:
 
 
 async def test_global_is_only_emptied(place: Place) -> None:
-
     async with place.open() as engine:
         await store(engine, "tea")
         assert (await engine.forget.matching(ForgetTarget(scope="Global"), ForgetMode.HARD)).removed_scope is None
@@ -159,7 +153,6 @@ async def test_global_is_only_emptied(place: Place) -> None:
 
 
 async def test_scope_names_are_one_whatever_their_case_and_twenty_at_once_make_one(place: Place) -> None:
-
     async with place.open() as engine:
         await asyncio.gather(*(store(engine, f"m {n}", "wORK" if n % 2 else "Work") for n in range(20)))
         assert len([scope for scope in await engine.scopes.list_all() if scope.name.casefold() == "work"]) == 1
@@ -169,7 +162,6 @@ async def test_scope_names_are_one_whatever_their_case_and_twenty_at_once_make_o
 
 
 async def test_a_long_history_comes_in_pages(place: Place) -> None:
-
     async with place.open() as engine:
         memory_id = await store(engine, "version 1 " + "x" * 300_000)
         for number in range(2, 9):
@@ -188,7 +180,6 @@ async def test_a_long_history_comes_in_pages(place: Place) -> None:
 
 
 async def test_a_version_larger_than_a_page_is_a_page(place: Place) -> None:
-
     async with place.open() as engine:
         memory_id = await store(engine, "y" * 1_040_000)
         await engine.memories.update(memory_id, MemoryUpdate(text="short"))
@@ -197,7 +188,6 @@ async def test_a_version_larger_than_a_page_is_a_page(place: Place) -> None:
 
 
 async def test_a_change_is_found_and_the_old_words_stay_readable(place: Place) -> None:
-
     async with place.open() as engine:
         one = await store(engine, "My favorite color is blue")
         await asyncio.gather(*(engine.memories.update(one, MemoryUpdate(metadata={f"key{n}": n})) for n in range(4)))
@@ -208,7 +198,6 @@ async def test_a_change_is_found_and_the_old_words_stay_readable(place: Place) -
 
 
 async def test_a_clock_that_jumps_back_loses_nothing_and_gives_no_id_twice(place: Place) -> None:
-
     async with place.open() as engine:
         ids = [await store(engine, "before")]
         place.clock.now -= dt.timedelta(days=400)
@@ -223,7 +212,6 @@ async def test_a_clock_that_jumps_back_loses_nothing_and_gives_no_id_twice(place
 
 
 async def test_a_rebuild_beside_live_writes_and_deletions_misses_none(place: Place) -> None:
-
     async with place.open() as engine:
         kept = [await store(engine, f"before {n}") for n in range(30)]
         rebuilding = asyncio.gather(engine.maintenance.reindex(), engine.maintenance.reindex())
@@ -238,7 +226,6 @@ async def test_a_rebuild_beside_live_writes_and_deletions_misses_none(place: Pla
 
 
 async def test_expired_deletions_are_purged_and_younger_ones_stay(place: Place) -> None:
-
     async with place.open() as engine:
         old, young = await store(engine, "old"), await store(engine, "young")
         await engine.forget.matching(ForgetTarget(memory_id=old), ForgetMode.SOFT)
@@ -254,7 +241,6 @@ async def test_expired_deletions_are_purged_and_younger_ones_stay(place: Place) 
 
 
 async def test_a_filter_that_nothing_passes_finds_nothing(place: Place) -> None:
-
     async with place.open() as engine:
         await store(engine, "tea", tags=("test",))
         assert await texts(engine, ScopedFilter(None, Filter(tag_keys=frozenset({"testing"})))) == []

@@ -9,7 +9,6 @@ from tests.store.lifecycle.conftest import Open
 
 
 async def test_a_listener_that_fails_keeps_nobody_from_hearing_of_this_change_and_the_next(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         heard: asyncio.Queue[Event] = asyncio.Queue()
 

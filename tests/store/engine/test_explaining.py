@@ -20,7 +20,6 @@ PARTS = ("meaning", "words", "tag", "exact_phrase", "conversation")
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "text", "fuzzy"])
 async def test_the_parts_add_up_to_a_score_that_falls(open_memory: Open, mode: str) -> None:
-
     async with open_memory() as memory:
         for text in (*TEXTS, "Tomatoes are tomatoes, says Rosa of tomatoes", "The code is ERR_CONN_4471"):
             await memory.store(text, tags=["ferry"] if "pier" in text else [])
@@ -43,7 +42,6 @@ async def test_the_parts_add_up_to_a_score_that_falls(open_memory: Open, mode: s
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "text", "fuzzy"])
 async def test_asking_about_one_memory_changes_no_result(open_memory: Open, mode: str) -> None:
-
     async with open_memory() as memory:
         ids = [await memory.store(text) for text in (*TEXTS, "The code is ERR_CONN_4471")]
         await memory.ok("delete_memory", target={"memory_id": ids[0]})
@@ -58,7 +56,6 @@ async def test_asking_about_one_memory_changes_no_result(open_memory: Open, mode
 
 
 async def test_words_are_named_as_they_were_asked_for(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("Rosa grows tomatoes on the balcony", tags=["rosa"])
         await memory.store("The balcony is closed")
@@ -70,7 +67,6 @@ async def test_words_are_named_as_they_were_asked_for(open_memory: Open) -> None
 
 
 async def test_an_answer_is_found_by_what_was_said_before_it(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         talk = ["Where did you go on your holiday in June?", "To Brest, with the whole family.", "Lovely!"]
         stored = [
@@ -87,7 +83,6 @@ async def test_an_answer_is_found_by_what_was_said_before_it(open_memory: Open) 
 
 
 async def test_a_re_ranker_is_told_of(open_memory: Open, cross_encoder: Path) -> None:
-
     async with open_memory(flags={"recall.reranker": str(cross_encoder)}) as memory:
         for text in TEXTS:
             await memory.store(text)
@@ -99,7 +94,6 @@ async def test_a_re_ranker_is_told_of(open_memory: Open, cross_encoder: Path) ->
 
 
 async def test_explaining_takes_at_most_two_milliseconds_more(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         texts = [f"Note {number}: the ferry leaves from pier {number} with tomatoes for Rosa" for number in range(200)]
         await memory.ok("store_memories", memories=[{"content": text} for text in texts])
@@ -113,7 +107,6 @@ async def test_explaining_takes_at_most_two_milliseconds_more(open_memory: Open)
 
 
 async def test_what_kept_a_memory_out_is_told(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         best = await memory.store("The ferry leaves from pier nine")
         low = await memory.store("Rosa grows tomatoes", tags=["garden"])
@@ -155,7 +148,6 @@ async def test_what_kept_a_memory_out_is_told(open_memory: Open) -> None:
 
 
 async def test_a_memory_that_waits_for_its_vector_says_so(mongo_uri: str, tmp_path: Path) -> None:
-
     no_model = {"embedding.model": str(tmp_path / "none")}
     async with opened(Application, mongo_uri, tmp_path, **no_model) as memory:
         memory_id = (await memory.ask("store_memory", content="Rosa grows tomatoes"))["memory_id"]

@@ -17,7 +17,6 @@ from tests.store.lifecycle.conftest import Open
 
 
 async def test_a_memory_of_an_archived_scope_is_found_by_nobody_not_even_by_its_id(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         one = await memory.store("The code of the safe is 4711.", "Old")
         await memory.ok("delete_memory", target={"scope": "Old"})
@@ -29,7 +28,6 @@ async def test_a_memory_of_an_archived_scope_is_found_by_nobody_not_even_by_its_
 
 
 async def test_removing_a_tag_for_good_takes_what_archived_scopes_hide(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         hidden = await memory.store("Hidden with its scope.", "Old", tags=["secret"])
         forgotten = await memory.store("Forgotten by itself.", tags=["secret"])
@@ -90,7 +88,6 @@ async def test_what_was_forgotten_is_listed_latest_first_page_by_page(open_memor
 
 
 async def test_a_dry_run_counts_all_and_reads_only_what_it_tells(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         many = [{"content": f"Number {n}", "tags": ["n"]} for n in range(1000)]
         for entries in (many, [{"content": "One more", "tags": ["n"]}]):
@@ -102,7 +99,6 @@ async def test_a_dry_run_counts_all_and_reads_only_what_it_tells(open_memory: Op
 
 
 async def test_a_bound_on_matches_without_a_query_is_refused_and_nothing_goes(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("tea", tags=["a"])
         for bound in ({"limit": 1}, {"min_confidence": 0.9}):
@@ -113,7 +109,6 @@ async def test_a_bound_on_matches_without_a_query_is_refused_and_nothing_goes(op
 
 
 async def test_an_emptied_global_scope_comes_back_by_its_name(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         kept = {await memory.store(f"Fact {number}.") for number in range(3)}
         emptied = await memory.ok("delete_memory", target={"scope": "Global"})
@@ -125,7 +120,6 @@ async def test_an_emptied_global_scope_comes_back_by_its_name(open_memory: Open)
 
 
 async def test_restoring_where_nothing_was_hidden_says_so(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("There all the time.", "Here")
         restored = await memory.ok("restore_memory", scope="Here")
@@ -137,7 +131,7 @@ async def test_restoring_where_nothing_was_hidden_says_so(open_memory: Open) -> 
 async def test_what_is_brought_back_while_others_are_forgotten_is_found(
     monkeypatch: pytest.MonkeyPatch, open_memory: Open, by: str
 ) -> None:
-    async def work() -> None:
+    async with asyncio.timeout(20):
         shared = {"mongodb.database": fresh_database()}
         async with open_memory("one", shared) as one, open_memory("two", shared) as two:
             kept = await one.store("The kettle whistles.", tags=["kitchen"])
@@ -158,15 +152,13 @@ async def test_what_is_brought_back_while_others_are_forgotten_is_found(
                 found = await one.ok("retrieve_memory", query="the kettle and the pan", mode=mode)
                 assert [each["memory_id"] for each in found["results"]] == [kept], gone
 
-    await asyncio.wait_for(work(), 20)
-
 
 @pytest.mark.parametrize("mode", ["soft", "hard"])
 @pytest.mark.parametrize("target", [{"tag": "junk"}, {"query": "The umbrella is in the hall."}])
 async def test_what_is_edited_while_many_are_forgotten_is_no_longer_what_was_chosen(
     monkeypatch: pytest.MonkeyPatch, open_memory: Open, mode: str, target: dict[str, Any]
 ) -> None:
-    async def work() -> None:
+    async with asyncio.timeout(20):
         async with open_memory() as memory:
             gone = await memory.store("The umbrella is in the hall.", "Hall", tags=["junk"])
             edited = await memory.store("The umbrella is in the hall.", "Car", tags=["junk"])
@@ -193,11 +185,8 @@ async def test_what_is_edited_while_many_are_forgotten_is_no_longer_what_was_cho
                 assert (await memory.ask("get_memory", memory_id=one))["error_code"] == "NOT_FOUND"
             assert len((await memory.engine.memories.history(MemoryId(edited))).revisions) == 1
 
-    await asyncio.wait_for(work(), 20)
-
 
 async def test_the_undo_of_archiving_restores_a_scope_only_while_it_is_archived(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         kept, gone = await memory.store("The key hangs left.", "Old"), await memory.store("It is rusty.", "Old")
         await memory.ok("delete_memory", target={"scope": "Old"})
@@ -213,7 +202,6 @@ async def test_the_undo_of_archiving_restores_a_scope_only_while_it_is_archived(
 
 
 async def test_what_a_tag_forgot_is_restored_in_scopes_archived_since_and_those_are_named(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         before = await memory.store("The old errand.", tags=["errand"])
         await memory.ok("delete_memory", target={"memory_id": before})
@@ -238,7 +226,6 @@ async def test_what_a_tag_forgot_is_restored_in_scopes_archived_since_and_those_
 async def test_forgetting_by_a_tag_that_no_memory_has_says_so_and_names_a_similar_one(
     open_memory: Open, *, dry_run: bool
 ) -> None:
-
     async with open_memory() as memory:
         await memory.store("Buy bread.", "Home", tags=["errands"])
         gone = await memory.store("Buy tea.", tags=["errandz"])

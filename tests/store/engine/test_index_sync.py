@@ -51,7 +51,6 @@ async def until_known(memory: Memory, count: int) -> None:
 
 
 async def test_what_another_process_writes_without_pause_is_seen_while_it_writes(open_memory: Open) -> None:
-
     shared = {"mongodb.database": fresh_database()}
     async with open_memory("one", shared) as one, open_memory("two", shared) as two:
         await total(two)
@@ -61,14 +60,12 @@ async def test_what_another_process_writes_without_pause_is_seen_while_it_writes
 
 
 async def test_an_index_opens_although_another_process_never_stops_writing(open_memory: Open) -> None:
-
     shared = {"mongodb.database": fresh_database()}
     async with open_memory("one", shared) as one, writing(one, 0.05) as written, open_memory("two", shared) as two:
         await until_known(two, len(written) + 5)
 
 
 async def test_what_was_written_while_an_index_went_is_known_when_it_comes_back(open_memory: Open) -> None:
-
     shared = {"mongodb.database": fresh_database()}
     async with open_memory("one", shared) as one, writing(one, 0.0) as written:
         async with open_memory("two", shared) as two:
@@ -81,7 +78,6 @@ async def test_what_was_written_while_an_index_went_is_known_when_it_comes_back(
 
 
 async def test_a_rebuild_beside_writers_loses_nothing(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         async with writing(memory, 0.0), writing(memory, 0.0), writing(memory, 0.003) as written:
             await until_known(memory, 30)
@@ -100,7 +96,7 @@ async def test_a_rebuild_beside_writers_loses_nothing(open_memory: Open) -> None
 
 
 async def test_what_another_process_brought_back_is_in_a_rebuilt_index(open_memory: Open) -> None:
-    async def work() -> None:
+    async with asyncio.timeout(20):
         shared = {"mongodb.database": fresh_database()}
         async with open_memory("one", shared) as one, open_memory("two", shared) as two:
             kept = await one.store("The tide is low at nine.")
@@ -110,13 +106,11 @@ async def test_what_another_process_brought_back_is_in_a_rebuilt_index(open_memo
             assert await one.engine.maintenance.reindex() == 1
             assert await total(one) == 1
 
-    await asyncio.wait_for(work(), 20)
-
 
 async def test_what_another_process_brought_back_is_known_also_when_something_else_is_removed_while_it_is_read(
     monkeypatch: pytest.MonkeyPatch, open_memory: Open
 ) -> None:
-    async def work() -> None:
+    async with asyncio.timeout(10):
         shared = {"mongodb.database": fresh_database()}
         async with open_memory("one", shared) as one, open_memory("two", shared) as two:
             kept, other = await one.store("The tide is low at nine."), await one.store("The anchor is heavy.")
@@ -136,8 +130,6 @@ async def test_what_another_process_brought_back_is_known_also_when_something_el
             sidecar = await index.sidecar()
             while sidecar.get_revisions([MemoryId(kept)]).get(MemoryId(kept), 0) < 3:
                 await asyncio.sleep(0.02)
-
-    await asyncio.wait_for(work(), 10)
 
 
 async def test_what_is_stored_while_it_is_looked_for_stays_known(
@@ -172,7 +164,6 @@ async def test_what_is_stored_while_it_is_looked_for_stays_known(
 
 
 async def test_rebuilds_side_by_side_wait_for_each_other(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("One.")
         assert await asyncio.gather(*(memory.engine.maintenance.reindex() for _ in range(3))) == [1, 1, 1]
@@ -181,7 +172,7 @@ async def test_rebuilds_side_by_side_wait_for_each_other(open_memory: Open) -> N
 async def test_what_a_restore_brought_is_kept_by_a_rebuild_that_began_before(
     monkeypatch: pytest.MonkeyPatch, open_memory: Open
 ) -> None:
-    async def work() -> None:
+    async with asyncio.timeout(10):
         async with open_memory() as memory:
             await memory.store("The old map lies in the drawer.")
             index, store = memory.services.index, memory.services.store
@@ -212,8 +203,6 @@ async def test_what_a_restore_brought_is_kept_by_a_rebuild_that_began_before(
             await rebuilding
             await until_known(memory, 3)
 
-    await asyncio.wait_for(work(), 10)
-
 
 async def test_a_save_that_waited_for_another_saves_the_index_in_use(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, open_memory: Open
@@ -228,7 +217,7 @@ async def test_a_save_that_waited_for_another_saves_the_index_in_use(
             may_go_on.wait(10)
             super().save(sidecar, database, token)
 
-    async def work() -> None:
+    async with asyncio.timeout(20):
         async with open_memory() as memory:
             await memory.store("One.")
             index = memory.services.index
@@ -243,11 +232,8 @@ async def test_a_save_that_waited_for_another_saves_the_index_in_use(
             await asyncio.gather(first, second, rebuilding)
             assert [one is after for one in saved] == [False, True, True]
 
-    await asyncio.wait_for(work(), 20)
-
 
 async def test_pending_memories_are_embedded_also_after_a_rebuild(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.engine.maintenance.reindex()
         kept = await memory.engine.memories.store(NewMemory("The spare key hangs in the shed.", "Global"))
@@ -262,7 +248,6 @@ async def test_pending_memories_are_embedded_also_after_a_rebuild(open_memory: O
 
 
 async def test_two_models_over_one_database_do_not_take_each_others_vectors(open_memory: Open) -> None:
-
     shared = {"mongodb.database": fresh_database()}
     async with open_memory("first", shared) as first:
         await first.store("The ferry leaves at six.")
@@ -285,7 +270,6 @@ async def test_two_models_over_one_database_do_not_take_each_others_vectors(open
 
 
 async def test_a_cancellation_that_was_swallowed_is_repeated() -> None:
-
     async def stubborn() -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(60)

@@ -19,7 +19,6 @@ FOREIGN = {
 async def test_without_a_second_model_memories_in_other_languages_bring_a_hint(
     open_memory: Open, language: str
 ) -> None:
-
     async with open_memory(flags={"embedding.second_model": "off"}) as memory:
         english = [f"The team met in room {n} and agreed on a plan for spring" for n in range(30)]
         foreign = [f"{FOREIGN[language]} {n}" for n in range(10)]

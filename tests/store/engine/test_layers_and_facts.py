@@ -14,7 +14,6 @@ from tests.store.lifecycle.conftest import Open
 
 
 async def test_what_is_weighty_comes_first_and_age_takes_weight(open_memory: Open) -> None:
-
     now = [dt.datetime(2026, 3, 14, tzinfo=dt.UTC)]
     async with open_memory(clock=lambda: now[0]) as memory:
         engine = memory.engine
@@ -33,7 +32,6 @@ async def test_what_is_weighty_comes_first_and_age_takes_weight(open_memory: Ope
 
 @pytest.mark.parametrize("deep", [False, True])
 async def test_an_answer_is_in_the_layer_of_answers_also_when_it_is_weighty(open_memory: Open, deep: bool) -> None:
-
     async with open_memory() as memory:
         for number in range(30):
             await memory.engine.memories.store(NewMemory(f"ledger entry {number}", "p", importance=5))
@@ -52,7 +50,6 @@ async def test_an_answer_is_in_the_layer_of_answers_also_when_it_is_weighty(open
 
 
 async def test_one_memory_is_forgotten_in_its_own_scope_only(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         kept = await memory.engine.memories.store(NewMemory("tea", "p"))
         await memory.engine.memories.store(NewMemory("coffee", "q"))
@@ -67,7 +64,6 @@ async def test_one_memory_is_forgotten_in_its_own_scope_only(open_memory: Open) 
 
 
 async def test_facts_survive_a_backup_and_still_one_holds_at_a_time(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         engine = memory.engine
         await engine.scopes.create("p", "")
@@ -89,7 +85,6 @@ async def test_facts_survive_a_backup_and_still_one_holds_at_a_time(open_memory:
 
 
 async def test_an_archived_scope_takes_no_facts_and_shows_none(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.engine.scopes.create("p", "")
         await memory.engine.graph.assert_fact("p", "Ada", "likes", "tea")

@@ -31,7 +31,6 @@ async def found(memory: Memory, query: str, mode: Mode = Mode.HYBRID) -> tuple[l
 async def test_an_index_that_is_damaged_is_a_warning_and_the_first_one_is_none(
     open_memory: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-
     def levels(event: str = "sidecar_rebuilt") -> set[str]:
         return {record.levelname for record in caplog.records if vars(record).get("event") == event}
 

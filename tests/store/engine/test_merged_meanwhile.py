@@ -41,7 +41,6 @@ async def merge_meanwhile(
 async def test_what_is_stored_and_edited_while_its_scope_is_merged_is_there_once_and_acknowledged(
     open_memory: Open, mongo_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     async with (
         open_memory() as memory,
         open_store(mongo_uri, memory.app.config.mongodb.database, "pymongo") as other,

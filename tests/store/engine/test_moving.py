@@ -23,7 +23,6 @@ async def found_in(memory: Memory, scope: str, query: str) -> list[str]:
 
 
 async def test_a_moved_memory_is_found_where_it_is_with_its_history_and_links(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         one = MemoryId(await memory.store("The pear tree is pruned in winter", tags=["pear"]))
         other = await memory.store("The shears are in the shed")
@@ -53,7 +52,6 @@ async def test_a_moved_memory_is_found_where_it_is_with_its_history_and_links(op
 
 
 async def test_moving_into_its_own_scope_changes_nothing(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         one = MemoryId(await memory.store("tea"))
         moved = await memory.engine.memories.move(one, "GLOBAL")
@@ -63,7 +61,6 @@ async def test_moving_into_its_own_scope_changes_nothing(open_memory: Open) -> N
 
 @pytest.mark.parametrize("embedded", [True, False])
 async def test_the_same_text_that_is_there_already_is_told(open_memory: Open, embedded: bool) -> None:
-
     async with open_memory() as memory:
         there = await memory.store("The key is under the mat", "House")
         await memory.store("The key is under the pot", "House")
@@ -77,7 +74,6 @@ async def test_the_same_text_that_is_there_already_is_told(open_memory: Open, em
 
 
 async def test_where_it_cannot_go_it_stays(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         one = MemoryId(await memory.store("tea"))
         await memory.store("coffee", "Old")
@@ -94,7 +90,6 @@ async def test_where_it_cannot_go_it_stays(open_memory: Open) -> None:
 
 
 async def test_who_does_not_see_either_scope_is_told_what_is_told_of_a_missing_one(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         whole = memory.engine
         stored = {
@@ -144,7 +139,6 @@ async def test_what_is_saved_by_its_content_again_is_another_memory(open_memory:
 
 
 async def test_a_memory_that_moves_while_others_change_and_read_it_is_never_missing(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         one = MemoryId(await memory.store("tea"))
         await memory.ok("create_memory_scope", scope_name="Other")

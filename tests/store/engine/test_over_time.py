@@ -26,7 +26,6 @@ async def keep(engine: Engine, scope: str, *years: int) -> list[MemoryId]:
 
 
 async def test_memories_are_counted_between_edges_as_far_as_they_are_seen(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         engine = memory.engine
         await keep(engine, "Desk", 2023, 2025)
@@ -40,7 +39,6 @@ async def test_memories_are_counted_between_edges_as_far_as_they_are_seen(open_m
 
 
 async def test_the_last_use_of_a_memory_is_known_to_who_sees_it(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         engine = memory.engine
         [hidden, unused] = await keep(engine, "Vault", 2023, 2024)

@@ -55,7 +55,6 @@ async def is_there(memory: Memory, memory_id: str) -> bool:
 @pytest.mark.parametrize("mode", ["soft", "hard"])
 @pytest.mark.parametrize("part", ["memory_id", "tag", "query"])
 async def test_a_digest_goes_with_what_it_quotes(open_memory: Open, mode: str, part: str) -> None:
-
     async with open_memory() as memory:
         turn, digest = await quoted(memory)
         other, unconcerned = await quoted(memory, session="s2")
@@ -79,7 +78,6 @@ async def test_a_digest_goes_with_what_it_quotes(open_memory: Open, mode: str, p
 
 
 async def test_who_does_not_see_the_digest_takes_it_along_all_the_same(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         turn, digest = await quoted(memory)
         await memory.ok("store_memory", content="a", metadata={"scope": "Other"})
@@ -91,7 +89,6 @@ async def test_who_does_not_see_the_digest_takes_it_along_all_the_same(open_memo
 
 
 async def test_an_edit_takes_the_digest_and_a_new_tag_does_not(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         turn, digest = await quoted(memory)
         await memory.ok("update_memory", memory_id=turn, tags=["garden"])
@@ -119,7 +116,6 @@ async def test_what_a_client_made_look_like_a_digest_stays(open_memory: Open) ->
 
 
 async def test_a_digest_of_an_archived_scope_goes_as_well(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         turn, _ = await quoted(memory)
         digest = await digested(memory, turn, "Old", "s1")
@@ -142,7 +138,6 @@ async def test_a_digest_of_many_conversations_is_found_among_all(
 
 
 async def test_what_is_pruned_and_purged_stays_in_the_digest(open_memory: Open) -> None:
-
     async with open_memory(flags={"retention.max_memories": "1", "retention.purge_pruned_days": "1"}) as memory:
         turn, digest = await quoted(memory)
         await memory.store("Something newer.", "Work")
@@ -158,7 +153,6 @@ async def test_what_is_pruned_and_purged_stays_in_the_digest(open_memory: Open) 
 async def test_what_quotes_a_scope_that_is_forgotten_says_nothing_of_it_in_another_scope(
     open_memory: Open, mode: str
 ) -> None:
-
     async with open_memory() as memory:
         turn, digest = await quoted(memory)
         other, unconcerned = await quoted(memory, scope="Home", session="s2")
@@ -176,7 +170,6 @@ async def test_what_quotes_a_scope_that_is_forgotten_says_nothing_of_it_in_anoth
 
 
 async def test_a_summary_of_very_many_short_lines_holds_nobody_up(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         lines = 100_000
         summary = await summed_up(memory, None, "a\n" * 2 * lines + "end", "Global")
@@ -190,7 +183,6 @@ async def test_a_summary_of_very_many_short_lines_holds_nobody_up(open_memory: O
 async def test_forgetting_in_one_scope_leaves_the_summaries_of_another_as_they_are(
     open_memory: Open, named: dict[str, Any], written: dict[str, str]
 ) -> None:
-
     async with open_memory() as memory:
         text = "The tea is in the tin.\nyes"
         summary = await summed_up(memory, None, text, "Private", {**named, **written})
@@ -202,7 +194,6 @@ async def test_forgetting_in_one_scope_leaves_the_summaries_of_another_as_they_a
 
 
 async def test_a_scope_that_comes_back_beside_itself_is_forgotten_in_its_summaries_too(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         turn, _ = await quoted(memory)
         await summed_up(memory, turn, f"{SECRET}\nThe tea is in the tin.")
@@ -222,7 +213,6 @@ async def test_a_scope_that_comes_back_beside_itself_is_forgotten_in_its_summari
 async def test_a_summary_of_which_nothing_is_left_goes_as_its_turn_does(
     open_memory: Open, mode: str, written: dict[str, str]
 ) -> None:
-
     async with open_memory() as memory:
         turn, _ = await quoted(memory)
         summary = await summed_up(memory, turn, SECRET)
@@ -234,7 +224,6 @@ async def test_a_summary_of_which_nothing_is_left_goes_as_its_turn_does(
 
 
 async def test_what_was_forgotten_is_in_no_earlier_version_of_a_summary(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         turn, _ = await quoted(memory)
         summary = await summed_up(memory, turn, f"{SECRET}\nThe tea is in the tin.")
@@ -246,7 +235,6 @@ async def test_what_was_forgotten_is_in_no_earlier_version_of_a_summary(open_mem
 
 
 async def test_what_is_hidden_says_nothing_forgotten_when_it_comes_back(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         turn, digest = await quoted(memory)
         summary = await summed_up(memory, turn, f"{SECRET}\nThe tea is in the tin.")
@@ -259,7 +247,6 @@ async def test_what_is_hidden_says_nothing_forgotten_when_it_comes_back(open_mem
 
 
 async def test_what_a_client_made_look_like_a_summary_keeps_its_words_and_its_history(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         precious = await memory.store("the will lies in the blue box", conversation_id="s1")
         turn = await memory.store("line two", conversation_id="s1")
@@ -283,7 +270,6 @@ async def test_what_a_client_made_look_like_a_summary_keeps_its_words_and_its_hi
 
 
 async def test_only_those_versions_of_a_summary_go_that_say_what_is_forgotten(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         turn, _ = await quoted(memory)
         summary = await summed_up(memory, turn, "The tea is in the tin.")
@@ -298,7 +284,6 @@ async def test_only_those_versions_of_a_summary_go_that_say_what_is_forgotten(op
 async def test_a_turn_that_was_put_into_another_conversation_is_quoted_no_more_once_it_is_forgotten(
     open_memory: Open,
 ) -> None:
-
     async with open_memory() as memory:
         turn, digest = await quoted(memory)
         summary = await summed_up(memory, turn, f"{SECRET}\nThe tea is in the tin.")

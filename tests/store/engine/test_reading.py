@@ -16,7 +16,6 @@ SENTENCE = "what did we decide about the budget today?"
 
 
 async def test_a_topic_beside_the_time_ranks_and_the_total_tells_what_is_left_out(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         for text in ("We had tea.", "The budget is 5,000 euros.", "It rained."):
             await memory.store(text)
@@ -28,7 +27,6 @@ async def test_a_topic_beside_the_time_ranks_and_the_total_tells_what_is_left_ou
 
 
 async def test_replies_tell_the_words_that_were_read_as_a_time_and_those_that_were_not(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("We had tea.")
         by_time = await memory.ok("recall_memory_by_time", time_query="what did we drink today at 25:00?")
@@ -47,7 +45,6 @@ async def test_replies_tell_the_words_that_were_read_as_a_time_and_those_that_we
 
 
 async def test_without_a_model_a_topic_lists_the_time_and_says_so(mongo_uri: str, tmp_path: Path) -> None:
-
     given = {"mongodb.uri": mongo_uri, "mongodb.database": fresh_database(), "backup.time": "", "time.zone": "UTC"}
     config = load_config(tmp_path / "none.toml", {}, given | {"embedding.model": str(tmp_path / "no-model")})
     async with Application(config, Home(tmp_path / "home", explicit=True)) as app:
@@ -61,7 +58,6 @@ async def test_without_a_model_a_topic_lists_the_time_and_says_so(mongo_uri: str
 
 
 async def test_the_last_day_there_is_is_an_open_end(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("tea")
         for end in ("9999-12-31", "9999-12-31T23:59:59.999Z"):
@@ -72,7 +68,6 @@ async def test_the_last_day_there_is_is_an_open_end(open_memory: Open) -> None:
 
 
 async def test_what_is_made_or_chosen_says_so(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         assert (await memory.ok("create_memory_scope", scope_name="Work"))["outcome"] == "created"
         assert (await memory.ok("set_active_scope", scope="work"))["outcome"] == "active"

@@ -9,7 +9,6 @@ from tests.store.lifecycle.conftest import Open
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "text", "fuzzy"])
 async def test_a_memory_just_stored_is_found_by_the_next_request_in_every_mode(open_memory: Open, mode: str) -> None:
-
     async with open_memory() as memory:
         await memory.store("The ferry leaves from pier nine")
         one = await memory.store("Aunt Rosa grows tomatoes on the balcony")
@@ -18,7 +17,6 @@ async def test_a_memory_just_stored_is_found_by_the_next_request_in_every_mode(o
 
 
 async def test_codes_slips_and_quotes_are_found_by_their_letters(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         code = await memory.store("The import stopped with ERR_CONN_4471 again")
         await memory.store("The import stopped with ERR_CONN_4472 again")
@@ -29,7 +27,6 @@ async def test_codes_slips_and_quotes_are_found_by_their_letters(open_memory: Op
 
 
 async def test_a_query_deletes_no_memory_for_what_was_said_before_it(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         said = await memory.store("My locker code is 8123 zebra", tags=["session:1"])
         answer = await memory.store("Thanks, noted", tags=["session:1"])
@@ -39,7 +36,6 @@ async def test_a_query_deletes_no_memory_for_what_was_said_before_it(open_memory
 
 
 async def test_equal_texts_are_one_hit_and_their_room_is_filled(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         for text in ("Buy  milk", "buy milk", "BUY MILK"):
             await memory.store(text)
@@ -67,7 +63,6 @@ async def test_the_excerpt_of_a_long_text_has_the_words_that_were_asked_for(open
 
 
 async def test_a_filter_takes_only_memories_stored_with_enough_confidence(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.ok("store_memory", content="The heron nests by the mill", metadata={"confidence": 0.4})
         sure = await memory.ok("store_memory", content="The heron nests by the weir", metadata={"confidence": 0.9})
@@ -78,7 +73,6 @@ async def test_a_filter_takes_only_memories_stored_with_enough_confidence(open_m
 
 
 async def test_a_question_goes_to_what_its_user_said_unless_it_asks_what_the_assistant_did(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         text = "For the kitchen: green tiles and a {} oak table"
         user, assistant = [

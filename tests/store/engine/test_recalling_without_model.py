@@ -59,7 +59,6 @@ async def opened(kind: type[Application], mongo_uri: str, folder: Path, **flags:
 
 
 async def test_a_recall_while_the_model_loads_goes_by_words_and_says_so(mongo_uri: str, tmp_path: Path) -> None:
-
     async with opened(HeldUpApp, mongo_uri, tmp_path) as memory:
         stored = await memory.ask("store_memory", content="Rosa grows tomatoes on the balcony")
         assert stored["status"] == "OK"
@@ -156,7 +155,6 @@ async def test_a_memory_that_closes_stops_making_the_model_ready(
 
 
 async def test_a_recall_without_a_model_goes_by_words_and_says_so(mongo_uri: str, tmp_path: Path) -> None:
-
     async with opened(Application, mongo_uri, tmp_path, **{"embedding.model": str(tmp_path / "none")}) as memory:
         stored = await memory.ask("store_memory", content="Rosa grows tomatoes on the balcony")
         for mode in ("hybrid", "text", "fuzzy"):

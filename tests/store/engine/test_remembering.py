@@ -12,7 +12,6 @@ TOO_LARGE = {"a": "x" * 17_000_000}  # a document of MongoDB has 16 MiB at most
 
 
 async def test_one_memory_that_the_store_refuses_spoils_no_other(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         drafts = [
             NewMemory("tea", "Global"),
@@ -28,7 +27,6 @@ async def test_one_memory_that_the_store_refuses_spoils_no_other(open_memory: Op
 
 
 async def test_a_tag_that_is_taken_away_takes_its_speaker_and_conversation_along(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         one = await memory.store("I moved to Rome.", tags=["speaker:Ada", "session:7"])
         named = await memory.store("I moved to Oslo.", tags=["speaker:Ada"], conversation_id="9")
@@ -41,7 +39,6 @@ async def test_a_tag_that_is_taken_away_takes_its_speaker_and_conversation_along
 
 
 async def test_type_and_confidence_are_found_again_after_storing_and_changing(open_memory: Open) -> None:
-
     async with open_memory() as memory:
 
         async def of_type(name: str) -> list[str]:
@@ -62,7 +59,6 @@ async def test_type_and_confidence_are_found_again_after_storing_and_changing(op
 
 
 async def test_type_and_confidence_of_another_kind_are_free_metadata(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         free = {"type": 5, "confidence": "high"}
         one = await memory.store("Five.", **free)
@@ -73,7 +69,6 @@ async def test_type_and_confidence_of_another_kind_are_free_metadata(open_memory
 
 
 async def test_metadata_cannot_be_grown_past_its_limit_by_changing_it(open_memory: Open) -> None:
-
     async with open_memory(flags={"limits.metadata_bytes": "1024"}) as memory:
         one = await memory.store("tea", a="x" * 700)
         grown = await memory.ask("update_memory", memory_id=one, metadata={"b": "x" * 700})
@@ -83,7 +78,6 @@ async def test_metadata_cannot_be_grown_past_its_limit_by_changing_it(open_memor
 
 
 async def test_a_memory_cannot_be_moved_by_changing_it_and_is_told_so(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         one = await memory.store("tea")
         moved = await memory.ask("update_memory", memory_id=one, metadata={"scope": "Work"})
@@ -92,7 +86,7 @@ async def test_a_memory_cannot_be_moved_by_changing_it_and_is_told_so(open_memor
 
 
 async def test_a_long_text_is_stored_at_once_and_embedded_afterwards(open_memory: Open) -> None:
-    async def work() -> None:
+    async with asyncio.timeout(240):
         async with open_memory() as memory:
             text = "The minutes were read and nothing was decided. " * 1400 + "The elephant of the circus is purple."
             stored = await memory.ok("store_memory", content=text)
@@ -103,5 +97,3 @@ async def test_a_long_text_is_stored_at_once_and_embedded_afterwards(open_memory
                 await asyncio.sleep(0.1)
             found = await memory.ok("retrieve_memory", query="purple elephant", mode="semantic")
             assert found["results"][0]["text"] == text
-
-    await asyncio.wait_for(work(), 240)

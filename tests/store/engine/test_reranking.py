@@ -65,7 +65,6 @@ async def test_the_order_is_the_cross_encoders(open_memory: Open, cross_encoder:
 
 
 async def test_a_reranker_that_is_not_there_is_said_and_changes_nothing(open_memory: Open, tmp_path: Path) -> None:
-
     async with open_memory() as memory:
         for text in TEXTS:
             await memory.store(text)

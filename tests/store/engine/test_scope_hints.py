@@ -6,7 +6,6 @@ from tests.store.lifecycle.conftest import Open
 
 
 async def test_where_the_usual_scopes_hold_nothing_every_scope_is_searched(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("My favorite color is blue", "Personal")
         found = await memory.ok("retrieve_memory", query="which colour do I like best?")
@@ -33,7 +32,6 @@ async def test_an_unsure_answer_says_that_other_scopes_were_not_searched(open_me
 
 
 async def test_the_scope_may_stand_beside_the_filter(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("Blue", "Personal")
         await memory.store("Red")

@@ -56,7 +56,6 @@ async def second_stats(memory: Memory) -> dict[str, Any]:
 
 
 async def test_a_home_of_english_alone_has_no_second_space(open_memory: Open, tmp_path: Path) -> None:
-
     async with open_memory() as memory:
         for text in (*ENGLISH, "def key(x): return x + 1  # σ = 3", "42", "🎉"):
             await memory.store(text)
@@ -204,7 +203,6 @@ class FirstModelOnly(Application):
 
 
 async def test_without_the_second_model_recall_goes_by_what_is_left_and_says_so(mongo_uri: str, tmp_path: Path) -> None:
-
     given = {"mongodb.uri": mongo_uri, "mongodb.database": fresh_database(), "backup.time": ""}
     config = load_config(tmp_path / "none.toml", {}, given)
     async with FirstModelOnly(config, Home(tmp_path / "home", explicit=True)) as app:

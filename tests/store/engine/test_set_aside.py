@@ -119,7 +119,7 @@ async def test_a_start_sets_aside_what_another_program_wrote_and_all_else_works(
 ) -> None:
     documents = {name: spoiled(case) for name, case in CASES.items()}
 
-    async def scenario() -> None:
+    async with asyncio.timeout(180):
         async with open_memory() as memory:
             good = await memory.store("the boiler is in the cellar", tags=["heat"])
         async with open_memory() as memory:
@@ -148,11 +148,8 @@ async def test_a_start_sets_aside_what_another_program_wrote_and_all_else_works(
                 text = await memory.ok("list_memories", scope="ALL", limit=100)
                 assert "spoiled" not in str(text)
 
-    await asyncio.wait_for(scenario(), 180)
-
 
 async def test_a_mended_memory_comes_back_live(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         key = await memory.store("Ada drinks tea")
         async with raw_database(memory) as database:
@@ -172,7 +169,6 @@ async def test_a_mended_memory_comes_back_live(open_memory: Open) -> None:
 
 
 async def test_a_broken_vector_is_made_again(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.services.embeddings.ready()
         key = await memory.store("Ada drinks tea")
@@ -198,7 +194,7 @@ SCOPES = {
 
 @pytest.mark.parametrize("change", SCOPES.values(), ids=SCOPES)
 async def test_a_bad_scope_hides_its_own_memories_alone_until_it_is_mended(open_memory: Open, change: Json) -> None:
-    async def scenario() -> None:
+    async with asyncio.timeout(180):
         async with open_memory() as memory:
             good = await memory.store("the boiler is in the cellar", tags=["heat"])
             hidden = await memory.store("the harvest begins in May", scope="Work")
@@ -225,11 +221,8 @@ async def test_a_bad_scope_hides_its_own_memories_alone_until_it_is_mended(open_
                     assert hidden in [one["memory_id"] for one in found["results"]]
                     assert await named(memory) == {}
 
-    await asyncio.wait_for(scenario(), 180)
-
 
 async def test_a_spoiled_global_is_read_as_mended(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("the boiler is in the cellar", tags=["heat"])
         async with raw_database(memory) as database:
@@ -241,7 +234,6 @@ async def test_a_spoiled_global_is_read_as_mended(open_memory: Open) -> None:
 
 
 async def test_spoiled_meta_and_duplicate_scopes_stop_no_start(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         good = await memory.store("the boiler is in the cellar", tags=["heat"])
         async with raw_database(memory) as database:
@@ -285,7 +277,6 @@ async def test_spoiled_meta_and_duplicate_scopes_stop_no_start(open_memory: Open
 
 
 async def test_a_spoiled_journal_of_a_restore_stops_no_backup(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("the boiler is in the cellar")
         async with raw_database(memory) as database:
@@ -298,7 +289,6 @@ async def test_a_spoiled_journal_of_a_restore_stops_no_backup(open_memory: Open)
 
 
 async def test_history_links_and_facts_leave_out_what_cannot_be_read(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         good = await memory.store("the boiler is in the cellar", tags=["heat"])
         await memory.ok("update_memory", memory_id=good, content="the boiler is in the attic")
@@ -331,7 +321,6 @@ async def test_history_links_and_facts_leave_out_what_cannot_be_read(open_memory
 
 
 async def test_repair_tells_first_and_then_exports_mends_and_removes(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         good = await memory.store("the boiler is in the cellar", tags=["heat"])
         mendable = spoiled(("tag_keys", 5)) | {"source": 5}
@@ -377,7 +366,7 @@ async def test_whatever_another_program_makes_of_documents_the_memory_starts_and
     """Many changed documents a start: each is set aside by its name, or harmless; everything else works, live and after a start."""
     open_memory = make_open(tmp_path_factory.mktemp("spoiled"))
 
-    async def scenario() -> None:
+    async with asyncio.timeout(1200):
         async with open_memory() as memory:
             good = await memory.store("the boiler is in the cellar", tags=["heat"])
             [scope] = memory.services.scopes.all()
@@ -405,5 +394,3 @@ async def test_whatever_another_program_makes_of_documents_the_memory_starts_and
         async with open_memory() as memory:
             assert await named(memory) == {}
             await use_everything(memory, good)
-
-    await asyncio.wait_for(scenario(), 1200)

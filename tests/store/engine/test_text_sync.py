@@ -37,7 +37,6 @@ async def test_a_new_generation_waits_for_a_save_that_is_under_way(
 
 
 async def test_it_says_that_it_is_written_anew_and_when_that_is_done(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("The lighthouse was painted white.")
         index = memory.services.index
@@ -113,7 +112,6 @@ async def test_a_crash_between_the_saves_of_two_files_hides_no_words(open_memory
 async def test_what_was_forgotten_for_good_leaves_the_files_after_a_crash_too(
     open_memory: Open, tmp_path: Path
 ) -> None:
-
     shared = {"mongodb.database": fresh_database()}
     async with open_memory("one", shared) as memory:
         index = memory.services.index
@@ -139,7 +137,6 @@ async def test_what_was_forgotten_for_good_leaves_the_files_after_a_crash_too(
 
 
 async def test_what_another_process_forgot_for_good_leaves_these_files_too(open_memory: Open) -> None:
-
     shared = {"mongodb.database": fresh_database()}
     async with open_memory("one", shared) as one, open_memory("two", shared) as two:
         secret = await one.store("The secret word is heliotrope.")
@@ -155,7 +152,7 @@ async def test_what_another_process_forgot_for_good_leaves_these_files_too(open_
 async def test_words_stored_after_a_rebuild_are_kept_by_a_generation_that_was_begun_before(
     monkeypatch: pytest.MonkeyPatch, open_memory: Open
 ) -> None:
-    async def work() -> None:
+    async with asyncio.timeout(20):
         async with open_memory() as memory:
             await memory.store("The bell rang twice.")
             gone = await memory.store("The bell is cracked.")
@@ -180,13 +177,11 @@ async def test_words_stored_after_a_rebuild_are_kept_by_a_generation_that_was_be
             assert index.words is not None
             assert index.words.is_current(MemoryId(kept), 1)
 
-    await asyncio.wait_for(work(), 20)
-
 
 async def test_words_that_the_feed_had_not_told_when_a_rebuild_began_are_told_after_it(
     monkeypatch: pytest.MonkeyPatch, open_memory: Open
 ) -> None:
-    async def work() -> None:
+    async with asyncio.timeout(10):
         shared = {"mongodb.database": fresh_database()}
         async with open_memory("one", shared) as one, open_memory("two", shared) as two:
             await one.store("The buoy is red.")
@@ -199,8 +194,6 @@ async def test_words_that_the_feed_had_not_told_when_a_rebuild_began_are_told_af
             assert words is not None
             while not all(words.is_current(MemoryId(each), 1) for each in kept):
                 await asyncio.sleep(0.02)
-
-    await asyncio.wait_for(work(), 10)
 
 
 def make_late(monkeypatch: pytest.MonkeyPatch, memory: Memory, untold: str) -> None:
@@ -217,7 +210,6 @@ def make_late(monkeypatch: pytest.MonkeyPatch, memory: Memory, untold: str) -> N
 async def test_a_new_generation_has_the_words_that_a_new_primary_does_not_tell_yet(
     monkeypatch: pytest.MonkeyPatch, open_memory: Open
 ) -> None:
-
     async with open_memory() as memory:
         await memory.store("The rope is long.")
         stored = MemoryId(await memory.store("The anchor is heavy."))
@@ -231,7 +223,6 @@ async def test_a_new_generation_has_the_words_that_a_new_primary_does_not_tell_y
 async def test_words_that_follow_the_store_alone_keep_what_a_new_primary_does_not_tell_yet(
     monkeypatch: pytest.MonkeyPatch, open_memory: Open
 ) -> None:
-
     async with open_memory() as memory:
         stored = MemoryId(await memory.store("The anchor is heavy."))
         index = memory.services.index

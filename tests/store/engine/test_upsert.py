@@ -21,7 +21,6 @@ TEA = NewMemory(
 
 
 async def test_many_who_save_the_same_at_once_in_two_processes_lose_nothing(open_memory: Open) -> None:
-
     shared = {"mongodb.database": fresh_database()}
     async with open_memory("one", shared) as one, open_memory("two", shared) as two:
         drafts = [dataclasses.replace(TEA, tags=(f"t{n}",), confidence=n / 10) for n in range(8)]
@@ -38,7 +37,6 @@ async def test_many_who_save_the_same_at_once_in_two_processes_lose_nothing(open
 
 
 async def test_saving_again_without_news_keeps_no_version_and_refreshes_the_time(open_memory: Open) -> None:
-
     now = [dt.datetime(2026, 3, 14, 12, tzinfo=dt.UTC)]
     async with open_memory(clock=lambda: now[0]) as memory:
         first = (await memory.engine.memories.upsert(TEA)).result.memory
@@ -58,7 +56,6 @@ async def test_saving_again_without_news_keeps_no_version_and_refreshes_the_time
 
 
 async def test_the_same_content_in_two_scopes_or_of_two_types_is_two_memories(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         drafts = [TEA, dataclasses.replace(TEA, scope="Other"), dataclasses.replace(TEA, type="todo"),
                   dataclasses.replace(TEA, source="test://2")]  # fmt: skip
@@ -67,7 +64,6 @@ async def test_the_same_content_in_two_scopes_or_of_two_types_is_two_memories(op
 
 
 async def test_a_memory_that_was_changed_since_is_not_mistaken_for_what_it_was(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         first = (await memory.engine.memories.upsert(TEA)).result.memory
         changed = await memory.engine.memories.update(first.memory_id, MemoryUpdate(text="tea at five"))
@@ -84,7 +80,6 @@ async def test_a_memory_that_was_changed_since_is_not_mistaken_for_what_it_was(o
 
 
 async def test_what_was_forgotten_is_there_again_once_it_is_saved(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         for mode, outcome in ((ForgetMode.SOFT, UpsertOutcome.UPDATED), (ForgetMode.HARD, UpsertOutcome.STORED)):
             first = (await memory.engine.memories.upsert(TEA)).result.memory

@@ -46,7 +46,6 @@ async def save(memory: Memory) -> tuple[MemoryId, UpsertOutcome]:
 
 
 async def test_the_same_content_has_another_id_in_another_database(open_memory: Open) -> None:
-
     async with open_memory("one") as one, open_memory("two") as two:
         scope = await one.engine.scopes.get("Global")
         first, again, other = await save(one), await save(one), await save(two)
@@ -58,7 +57,6 @@ async def test_the_same_content_has_another_id_in_another_database(open_memory: 
 
 
 async def test_what_is_saved_again_after_a_restart_or_a_restore_elsewhere_is_met(open_memory: Open) -> None:
-
     async with open_memory("one") as one:
         memory_id, _ = await save(one)
     async with open_memory("one") as one:
@@ -70,7 +68,6 @@ async def test_what_is_saved_again_after_a_restart_or_a_restore_elsewhere_is_met
 
 
 async def test_what_a_merged_backup_brought_is_met_and_what_was_there_too(open_memory: Open) -> None:
-
     async with open_memory("one") as one:
         memory_id, _ = await save(one)
         backup = await one.ok("backup_memory")
@@ -89,7 +86,6 @@ async def test_what_a_merged_backup_brought_is_met_and_what_was_there_too(open_m
 
 
 async def test_a_memory_with_an_id_of_0_1_0_keeps_it_and_is_met(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         scope = await memory.engine.scopes.get("Global")
         key = content_key(TEA.type, TEA.source, TEA.structured)
@@ -214,7 +210,6 @@ async def test_words_of_somebody_elses_conversation_of_the_same_name_find_nothin
 
 
 async def test_a_users_own_words_still_mend_a_slip(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await store_for(memory.engine, "bob", "the gardener came")
         await store_for(memory.engine, "ada", "gardeners gardenes gardened")

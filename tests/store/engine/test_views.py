@@ -46,7 +46,6 @@ def reads_of(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> list[MemoryId]:
 async def test_forgetting_all_of_a_user_reads_nothing_of_anybody(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch, mode: ForgetMode
 ) -> None:
-
     async with open_memory() as memory:
         engine = memory.engine
         hers = await stored(engine, "ada", ("I like tea", "I like rye"))
@@ -71,7 +70,6 @@ async def test_forgetting_all_of_a_user_reads_nothing_of_anybody(
 async def test_a_dry_run_reads_the_first_of_a_users_memories_alone(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     async with open_memory() as memory:
         engine = memory.engine
         await stored(engine, "ada", ("I like tea",), tags=["old"])
@@ -89,7 +87,6 @@ async def test_a_dry_run_reads_the_first_of_a_users_memories_alone(
 
 
 async def test_the_metrics_call_an_index_ready_while_another_is_built_beside_it(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("I like tea")
         await memory.services.index.sidecar()

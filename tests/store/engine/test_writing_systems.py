@@ -35,7 +35,6 @@ async def _fill(memory: Memory, scripts: dict[str, list[str]], first: int) -> di
 
 
 async def test_forgetting_by_words_in_no_script_removes_what_does_not_have_them(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         everything = SCRIPTS | UNREAD
         await _fill(memory, everything, 1)
@@ -50,7 +49,6 @@ async def test_forgetting_by_words_in_no_script_removes_what_does_not_have_them(
 
 
 async def test_forgetting_by_its_own_words_removes_the_one_memory_that_has_them(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         everything = SCRIPTS | UNREAD
         ids = await _fill(memory, everything, 0)
@@ -62,7 +60,6 @@ async def test_forgetting_by_its_own_words_removes_the_one_memory_that_has_them(
 async def test_what_has_none_of_the_words_of_a_question_in_another_script_is_found_with_little_confidence(
     open_memory: Open,
 ) -> None:
-
     async with open_memory() as memory:
         everything = NOT_LATIN | UNREAD
         await _fill(memory, everything, 1)
@@ -75,7 +72,6 @@ async def test_what_has_none_of_the_words_of_a_question_in_another_script_is_fou
 
 @pytest.mark.parametrize("mode", ["text", "hybrid"])
 async def test_a_sentence_in_any_script_is_found_by_one_of_its_words(open_memory: Open, mode: str) -> None:
-
     async with open_memory() as memory:
         ids = await _fill(memory, SCRIPTS, 0)
         for name, texts in SCRIPTS.items():

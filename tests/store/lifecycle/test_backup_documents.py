@@ -219,7 +219,6 @@ BROKEN: list[tuple[str, Document]] = [
 async def test_replace_rescues_a_home_whose_data_cannot_be_opened(
     open_memory: Open, what: str, change: Document
 ) -> None:
-
     async with open_memory() as memory:
         await memory.store("the first cup of the day", "Mornings")
         good = (await memory.ok("backup_memory"))["path"]
@@ -244,7 +243,6 @@ async def test_replace_rescues_a_home_whose_data_cannot_be_opened(
 
 
 async def test_a_backup_of_a_home_with_a_broken_document_can_be_restored(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("sound")
         broken = await memory.store("broken")
@@ -266,7 +264,6 @@ async def test_a_backup_of_a_home_with_a_broken_document_can_be_restored(open_me
 
 @pytest.mark.parametrize("mode", ["merge", "replace"])
 async def test_a_dry_run_tells_what_would_change_and_changes_nothing(open_memory: Open, mode: str) -> None:
-
     async with open_memory() as memory:
         for number in range(3):
             await memory.store(f"the first cup of day {number}", f"S{number}")

@@ -129,7 +129,7 @@ async def test_a_new_home_answers_as_the_old_one_did(
         told = [await parts.store.facts.of_subject(scope_id, text[:3] or "x", None) for text, *_ in items]
         return {"facts": told, "links": await parts.store.links.of([MemoryId(one) for one in ids])}
 
-    async def work() -> None:
+    async with asyncio.timeout(240):
         async with open_memory(f"old-{number[0]}") as old:
             ids = await filled(old, items, day)
             before, known = await asked(old, ids), await graph(old, ids)
@@ -145,11 +145,8 @@ async def test_a_new_home_answers_as_the_old_one_did(
                 if (await new.ask("get_memory", memory_id=one))["status"] == "ERROR":
                     await new.ask("restore_memory", memory_id=one)
 
-    await asyncio.wait_for(work(), 240)
-
 
 async def test_restoring_twice_changes_nothing_more(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         ids = [await memory.store(f"ledger row {number}", tags=["k"]) for number in range(5)]
         made = await memory.ok("backup_memory")
@@ -165,7 +162,6 @@ async def test_restoring_twice_changes_nothing_more(open_memory: Open) -> None:
 
 
 async def test_over_existing_memories_a_mode_is_needed(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("there")
         made = await memory.ok("backup_memory")
@@ -175,7 +171,6 @@ async def test_over_existing_memories_a_mode_is_needed(open_memory: Open) -> Non
 
 
 async def test_what_is_replaced_is_backed_up_first(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         old = await memory.store("the first form")
         made = await memory.ok("backup_memory")
@@ -193,7 +188,6 @@ async def test_what_is_replaced_is_backed_up_first(open_memory: Open) -> None:
 
 
 async def test_a_restore_is_told_in_the_log(open_memory: Open, caplog: pytest.LogCaptureFixture) -> None:
-
     async with open_memory() as memory:
         for text in ("tea", "coffee"):
             await memory.store(text)
@@ -205,7 +199,6 @@ async def test_a_restore_is_told_in_the_log(open_memory: Open, caplog: pytest.Lo
 
 
 async def test_the_index_and_then_its_words_tell_how_far_they_are(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("tea")
         told: list[tuple[int, int]] = []
@@ -244,7 +237,6 @@ async def test_another_process_sees_what_was_restored(open_memory: Open) -> None
 
 
 async def test_one_scope_comes_back_under_a_new_name(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         first = await memory.store("plan A", "Project")
         await memory.ok("update_memory", memory_id=first, content="plan B")
@@ -269,7 +261,6 @@ async def test_one_scope_comes_back_under_a_new_name(open_memory: Open) -> None:
 
 @pytest.mark.parametrize("mode", ["replace", "merge"])
 async def test_a_damaged_file_leaves_everything_as_it_was(open_memory: Open, mode: str) -> None:
-
     async with open_memory() as memory:
         for number in range(30):
             await memory.store(f"note {number}", f"S{number % 3}")
@@ -305,7 +296,6 @@ async def test_names_from_inside_a_file_are_not_trusted(open_memory: Open, tmp_p
 
 
 async def test_requests_go_on_while_a_backup_is_written(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         for number in range(50):
             await memory.store(f"note {number}")
@@ -338,7 +328,6 @@ async def test_nothing_is_lost_that_is_stored_during_a_replacement(open_memory: 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.02, 0.05, 0.1, 0.2, 0.4])
 async def test_a_restore_whose_client_leaves_is_whole_or_not_at_all(open_memory: Open, after_s: float) -> None:
-
     async with open_memory() as memory:
         for number in range(3):
             await memory.store(f"old {number}", f"S{number}")
@@ -378,7 +367,6 @@ async def test_a_locked_backup_opens_with_its_key_only(open_memory: Open, tmp_pa
 
 
 async def test_a_failed_backup_is_an_error_and_leaves_nothing(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("kept")
         folder = Path((await memory.ok("list_backups"))["folder"])
@@ -393,7 +381,6 @@ async def test_a_failed_backup_is_an_error_and_leaves_nothing(open_memory: Open)
 
 
 async def test_what_was_removed_for_good_is_in_no_backup_and_no_export(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         one = await memory.store("sentinel KX-4471-QQ")
         await memory.ok("update_memory", memory_id=one, content="sentinel KX-4471-QQ again")
@@ -409,7 +396,6 @@ async def test_what_was_removed_for_good_is_in_no_backup_and_no_export(open_memo
 
 
 async def test_the_largest_that_can_be_stored_comes_back(open_memory: Open) -> None:
-
     async with open_memory(flags={"limits.tags": str(MAX_MEMORY_TAGS)}) as memory:
         tags = [f"t{number}" for number in range(MAX_MEMORY_TAGS)]
         one = await memory.store("tea", tags=tags)

@@ -42,7 +42,6 @@ async def cancelled(memory: Memory, action: str, **fields: Any) -> None:
 
 @pytest.mark.parametrize("action", ["backup_memory", "export_memory"])
 async def test_a_file_that_is_not_wanted_any_more_is_not_there(open_memory: Open, action: str) -> None:
-
     async with open_memory() as memory:
         await fill(memory)
         folder: Path = (await memory.app.administration()).open_backups().folder
@@ -54,7 +53,6 @@ async def test_a_file_that_is_not_wanted_any_more_is_not_there(open_memory: Open
 
 
 async def test_an_index_that_is_not_to_be_rebuilt_any_more_stays_in_use(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await fill(memory)
         await cancelled(memory, "reindex")
@@ -65,7 +63,6 @@ async def test_an_index_that_is_not_to_be_rebuilt_any_more_stays_in_use(open_mem
 
 
 async def test_a_restore_that_is_not_wanted_any_more_is_whole_or_not_at_all(open_memory: Open) -> None:
-
     async with open_memory() as memory, open_memory("other") as other:
         await fill(memory)
         file = (await memory.ok("backup_memory"))["path"]
@@ -79,7 +76,6 @@ async def test_a_restore_that_is_not_wanted_any_more_is_whole_or_not_at_all(open
 
 
 async def test_tidying_stops_between_two_operations(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await fill(memory)
         await cancelled(memory, "optimize_memory")
@@ -87,7 +83,6 @@ async def test_tidying_stops_between_two_operations(open_memory: Open) -> None:
 
 
 async def test_why_a_restore_failed_is_in_the_log_also_when_its_client_left(caplog: pytest.LogCaptureFixture) -> None:
-
     begun = asyncio.Event()
 
     async def put() -> None:

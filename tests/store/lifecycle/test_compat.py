@@ -65,7 +65,6 @@ def load_collections(uri: str, database: str) -> None:
 
 
 async def test_a_backup_of_0_1_0_restores_into_a_new_home(open_memory: Open) -> None:
-
     async with open_memory("home", ZONE) as memory:
         verified = await memory.ok("verify_backup", file=str(FOLDER / "backup.dump"))
         assert (verified["whole"], verified["counts"]["scopes"]) == (True, 7)
@@ -87,7 +86,6 @@ async def test_a_database_of_0_1_0_is_started_over(open_memory: Open, mongo_uri:
 
 @pytest.mark.parametrize("mode", ["merge", "replace"])
 async def test_a_backup_of_0_1_0_restores_over_existing_memories(open_memory: Open, mode: str) -> None:
-
     async with open_memory("home", ZONE) as memory:
         hard = next(answer for answer in RECORDED["answers"] if answer["request"]["action"] == "get_memory")
         await memory.store("something of today", "Today")

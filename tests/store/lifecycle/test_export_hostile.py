@@ -54,7 +54,6 @@ async def test_texts_that_look_like_an_export_come_back_as_the_memories_they_wer
 
 
 async def test_no_cell_of_a_table_begins_a_formula(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         for text in FORMULAS:
             await memory.store(text, "=scope", tags=["@tag"], title="+title", speaker="-speaker")

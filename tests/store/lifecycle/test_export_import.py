@@ -157,7 +157,6 @@ async def test_what_others_export_comes_in_once(
 
 
 async def test_times_speakers_and_conversations_come_along(open_memory: Open, tmp_path: Path) -> None:
-
     async with open_memory() as memory:
         await memory.ok("import_memory", path=str(claude(tmp_path)), scope="Boat talk")
         listed = await memory.ok("search_by_scope", scope="Boat talk")
@@ -220,7 +219,6 @@ async def some_history(memory: Memory) -> str:
 
 
 async def test_our_own_lines_lose_nothing(open_memory: Open) -> None:
-
     async with open_memory("old") as old:
         await some_memories(old)
         hidden = await some_history(old)
@@ -264,7 +262,6 @@ async def test_what_is_stored_with_odd_names_and_many_tags_comes_in_again(open_m
 
 
 async def test_of_two_facts_that_would_hold_in_one_place_the_second_is_named_as_left_out(open_memory: Open) -> None:
-
     async with open_memory("old") as old:
         parts = old.services
         for name, place in (("Ada at home", "Rome"), ("Ada at work", "Oslo")):
@@ -297,7 +294,6 @@ async def test_tags_with_commas_and_brackets_stay_what_they_are(open_memory: Ope
 
 @pytest.mark.parametrize("form", ["csv", "markdown"])
 async def test_other_forms_keep_texts_tags_and_times(open_memory: Open, form: str) -> None:
-
     async with open_memory("old") as old:
         await some_memories(old)
         before = await everything(old)

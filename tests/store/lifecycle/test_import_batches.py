@@ -62,7 +62,6 @@ def importer_of(memory: Memory, **others: Any) -> Importer:
 
 
 async def test_a_large_import_is_whole_and_tells_how_far_it_is(open_memory: Open, tmp_path: Path) -> None:
-
     async with open_memory() as memory:
         told: list[int] = []
         done = await importer_of(memory).import_path(lines(tmp_path), progress=lambda read, _: told.append(read))
@@ -92,7 +91,6 @@ async def test_a_long_text_is_stored_at_once_and_embedded_later(open_memory: Ope
 
 
 async def test_the_next_batch_is_embedded_while_one_is_written(open_memory: Open, tmp_path: Path) -> None:
-
     async with open_memory() as memory:
         embeddings, begun = memory.services.embeddings, asyncio.Event()
         embed, calls = embeddings.embed_memories, 0
@@ -117,7 +115,6 @@ async def test_the_next_batch_is_embedded_while_one_is_written(open_memory: Open
 
 
 async def test_an_import_stops_before_it_fills_the_disk(open_memory: Open, tmp_path: Path) -> None:
-
     async with open_memory() as memory:
         copies = memory.services.store.copies
         assert await copies.find_shortage() is None
@@ -142,7 +139,6 @@ async def test_an_import_stops_before_it_fills_the_disk(open_memory: Open, tmp_p
 
 
 async def test_an_import_that_failed_half_way_is_finished_by_doing_it_again(open_memory: Open, tmp_path: Path) -> None:
-
     async with open_memory() as memory:
 
         class Failing(Watched):

@@ -110,7 +110,6 @@ async def test_what_is_odd_is_left_out_and_the_rest_comes_in(
 
 
 async def test_a_device_is_no_file(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         refused = await memory.ask("import_memory", path="/dev/zero")
         assert refused["error_code"] == "INVALID_REQUEST"

@@ -152,7 +152,6 @@ async def test_collections_that_differ_only_in_their_spelling_are_all_read(
 async def test_what_cannot_be_reached_is_said_and_no_password_shown(
     open_memory: Open, uri: str, database: str | None, said: str
 ) -> None:
-
     async with open_memory() as memory:
         refused = await memory.ask("import_memory", mongodb_uri=uri, database=database)
         assert refused["error_code"] == "INVALID_REQUEST"

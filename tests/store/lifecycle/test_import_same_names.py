@@ -50,7 +50,6 @@ async def texts(memory: Memory) -> set[str]:
 async def test_a_second_source_with_the_same_names_is_taken_whole(
     open_memory: Open, tmp_path: Path, make: Callable[[Path, str], Path]
 ) -> None:
-
     async with open_memory() as memory:
         for about in ("Private", "Work"):
             assert await counts(memory, make(tmp_path, about)) == (3, 0, 0)
@@ -62,7 +61,6 @@ async def test_a_second_source_with_the_same_names_is_taken_whole(
 async def test_a_note_that_was_changed_is_added_and_one_that_was_edited_here_is_not(
     open_memory: Open, tmp_path: Path
 ) -> None:
-
     async with open_memory() as memory:
         folder = vault(tmp_path, "Private")
         await counts(memory, folder)

@@ -31,7 +31,6 @@ def record_removals(memory: Memory, monkeypatch: pytest.MonkeyPatch, index: Any)
 async def test_many_memories_leave_the_indexes_in_pieces_between_which_others_have_their_turn(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     async with open_memory() as memory:
         index = await memory.services.index.sidecar()
         ids = await plant(memory, "S", [f"text {number}" for number in range(40)])
@@ -59,7 +58,6 @@ async def test_many_memories_leave_the_indexes_in_pieces_between_which_others_ha
 async def test_what_the_feed_tells_of_removals_goes_together_and_what_moved_stays(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     async with open_memory() as memory:
         index: Any = await memory.services.index.sidecar()
         ids = await plant(memory, "S", [f"text {number}" for number in range(40)], conversation_id="c")

@@ -103,7 +103,6 @@ async def test_a_merge_waits_for_a_move_that_is_under_way(place: Place, monkeypa
 async def test_a_merge_that_does_not_end_lets_a_move_fail_and_says_so(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     async with place.open() as one, place.open(timeout_s=0.3) as other:
         source, target, third, memory = await prepare(one)
         pour = restore_steps._pour
@@ -174,7 +173,6 @@ async def test_nothing_is_merged_into_a_scope_that_another_process_is_about_to_r
 
 
 async def test_of_two_merges_into_each_other_that_died_at_once_the_next_start_finishes_one(place: Place) -> None:
-
     async with place.open() as store:
         source, target, _, memory = await prepare(store)
         with pytest.MonkeyPatch.context() as patch:

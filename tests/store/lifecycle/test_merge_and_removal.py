@@ -127,7 +127,6 @@ async def test_a_merge_that_was_closed_is_not_carried_out_again(place: Place, mo
 async def test_an_edit_that_comes_after_the_last_copy_is_not_acknowledged(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     async with place.open() as one, place.open() as other:
         target = await global_scope(one)
         source = await one.create_scope("Source", "", NOW)

@@ -13,7 +13,6 @@ COUNT = 600
 
 
 async def test_memories_of_a_scope_that_is_merged_are_listed_and_counted_at_every_moment(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         for start in range(0, COUNT, 300):
             notes = [{"content": f"Note {start + n}", "scope": "Source"} for n in range(300)]
@@ -35,7 +34,6 @@ async def test_memories_of_a_scope_that_is_merged_are_listed_and_counted_at_ever
 async def test_what_is_moved_between_being_found_and_being_read_is_read_where_it_is(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     async with open_memory() as memory:
         ids = {await memory.store(f"A lantern of the {place}", "Source") for place in ("shed", "cellar", "boat")}
         await memory.ok("create_memory_scope", scope_name="Target")

@@ -200,7 +200,6 @@ async def test_a_scope_that_comes_back_alone_goes_into_none_that_took_its_name(
 async def test_a_memory_that_another_restore_brought_back_and_somebody_moved_is_in_one_scope(
     monkeypatch: pytest.MonkeyPatch, place: Place, alone: bool
 ) -> None:
-
     async with place.open() as one, place.open() as other:
         chunks = await saved(one, "X", "Y")
         await forget(one)

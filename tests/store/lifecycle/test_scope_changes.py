@@ -15,7 +15,6 @@ from tests.store.lifecycle.conftest import Json, Memory, Open
 
 
 async def test_a_scope_gets_another_name_and_keeps_what_is_in_it(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("plan A", "Project")
         await memory.ok("change_memory_scope", scope="project", new_name="$where — Ö", description="about it")
@@ -31,7 +30,6 @@ async def test_a_scope_gets_another_name_and_keeps_what_is_in_it(open_memory: Op
 
 
 async def test_a_merged_scope_brings_everything_along(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         moved = await memory.store("the cellar key hangs in the hall", "Old")
         await memory.ok("update_memory", memory_id=moved, content="the cellar key hangs in the porch")
@@ -53,7 +51,6 @@ async def test_a_merged_scope_brings_everything_along(open_memory: Open) -> None
 
 
 async def test_merging_with_itself_or_into_an_archived_scope_is_refused(open_memory: Open) -> None:
-
     async with open_memory() as memory:
         await memory.store("x", "One")
         await memory.store("y", "Away")
@@ -99,7 +96,6 @@ async def let_go(memory: Memory, happens: str, scope: str) -> None:
 async def test_what_is_stored_while_its_scope_goes_is_there_once(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch, happens: str, after_writing: bool
 ) -> None:
-
     async with open_memory() as memory:
         await memory.ok("create_memory_scope", scope_name="Source")
         scopes: Any = cast("Any", memory.services.store)._scopes
@@ -122,7 +118,6 @@ async def test_what_is_stored_while_its_scope_goes_is_there_once(
 async def test_what_is_edited_while_its_scope_is_merged_is_changed_once(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch, after_writing: bool
 ) -> None:
-
     async with open_memory() as memory:
         edited = await memory.store("before", "Source")
         store: Any = memory.services.store
@@ -152,7 +147,6 @@ def parsed(*words: str) -> argparse.Namespace:
 async def test_the_command_asks_for_yes_where_there_is_no_terminal(
     open_memory: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
-
     async with open_memory() as memory:
         loop = asyncio.get_running_loop()
 

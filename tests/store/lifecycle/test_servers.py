@@ -33,7 +33,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 async def test_out_and_in_again(place: Place, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     open_memory = place(tmp_path)
 
-    async def work() -> None:
+    async with asyncio.timeout(300):
         async with open_memory("old") as old:
             for scope in ("S0", "S1"):
                 await plant(old, scope, [f"{scope} {number}" for number in range(EACH)], tags=("k",))
@@ -75,8 +75,6 @@ async def test_out_and_in_again(place: Place, tmp_path: Path, request: pytest.Fi
             assert await texts(third) == before
             assert (await third.ok("import_memory", path=written["path"]))["added"] == 0
 
-    await asyncio.wait_for(work(), 300)
-
 
 async def test_tidying_and_undoing_it(place: Place, tmp_path: Path) -> None:
     open_memory = place(tmp_path)
@@ -97,7 +95,7 @@ async def test_memories_stored_while_a_backup_is_read_do_no_harm(place: Place, t
     """Without snapshots a backup may hold some of them and not others; each that it holds is whole."""
     open_memory = place(tmp_path)
 
-    async def work() -> None:
+    async with asyncio.timeout(200):
         async with open_memory("old") as old:
             await plant(old, "S", [f"note {number}" for number in range(MANY)])
             making = asyncio.create_task(old.ok("backup_memory"))
@@ -113,5 +111,3 @@ async def test_memories_stored_while_a_backup_is_read_do_no_harm(place: Place, t
             assert {f"note {number}" for number in range(MANY)} <= found.keys()
             assert {one for one in found if one.startswith("late")} <= {f"late {number}" for number in range(late)}
             await check_soundness(new)
-
-    await asyncio.wait_for(work(), 200)

@@ -25,7 +25,6 @@ async def summaries(memory: Memory) -> list[dict[str, Any]]:
 
 
 async def test_users_who_call_a_session_alike_get_a_summary_each_and_see_it(open_memory: Open) -> None:
-
     async with open_memory(flags={"retention.summary_hides": "true"}) as memory:
         for user in ("ada", "bob"):
             said = [f"{user} says thing {number}" for number in range(12)]
@@ -85,7 +84,6 @@ async def test_what_is_forgotten_before_a_summary_is_stored_is_in_none(
 async def test_a_forgetting_that_looked_for_summaries_before_there_was_one_is_waited_for(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     async with open_memory() as memory:
         ids = await plant(memory, "S", SAID, conversation_id="c1")
         store, looked, stored = memory.services.store, asyncio.Event(), asyncio.Event()

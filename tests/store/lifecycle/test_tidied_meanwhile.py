@@ -71,7 +71,6 @@ async def test_what_is_edited_meanwhile_is_neither_a_duplicate_nor_old(
 async def test_what_stays_after_all_is_listed_at_once_though_the_feed_told_that_it_went(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     async with open_memory() as memory, contextlib.AsyncExitStack() as stack:
         ids = await plant(memory, "S", ["the dentist at nine"] * 2, speaker="Ada", occurred_at=LONG_AGO)
         store, undelete = memory.services.store, memory.services.store.undelete
@@ -96,7 +95,6 @@ async def test_what_stays_after_all_is_listed_at_once_though_the_feed_told_that_
 async def test_the_double_of_what_is_forgotten_meanwhile_is_not_hidden_for_it(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-
     async with open_memory() as memory:
         ids = await plant(memory, "S", [NEW, NEW], speaker="Ada")
         done = await tidy_while(
@@ -110,7 +108,6 @@ async def test_the_double_of_what_is_forgotten_meanwhile_is_not_hidden_for_it(
 async def test_a_turn_that_is_to_be_remembered_meanwhile_or_edited_since_is_not_hidden_by_a_summary(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     async with open_memory(flags=FLAGS) as memory:
         ids = await plant(memory, "S", [f"saying {number}" for number in range(14)], conversation_id="c1")
         done = await tidy_while(

@@ -75,7 +75,6 @@ async def test_long_work_tells_how_much_is_done(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_long_work_stops_when_its_call_is_cancelled() -> None:
-
     listener, begun, stopped = Listener(), asyncio.Event(), asyncio.Event()
 
     async def long() -> Json:

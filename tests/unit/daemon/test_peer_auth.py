@@ -61,7 +61,6 @@ def greet(home: Path, greeting: Json) -> Json | None:
 
 
 async def test_a_client_and_the_daemon_prove_that_they_know_the_token_and_neither_shows_it(tmp_path: Path) -> None:
-
     async with listening(tmp_path) as record:
         long = {"kind": "x" * 500_000}  # longer than what is read ahead of a stranger
         for said in ({"kind": "status"}, long):
@@ -71,7 +70,6 @@ async def test_a_client_and_the_daemon_prove_that_they_know_the_token_and_neithe
 
 
 async def test_a_client_of_0_1_0_that_shows_the_token_is_still_read(tmp_path: Path) -> None:
-
     async with listening(tmp_path) as record:
         reader, writer = await asyncio.open_connection("127.0.0.1", record["port"])
         writer.write(record["token"].encode() + b'\n{"kind": "stop"}\n')
@@ -81,7 +79,6 @@ async def test_a_client_of_0_1_0_that_shows_the_token_is_still_read(tmp_path: Pa
 
 @pytest.mark.parametrize("answer", ["", "0" * 64, "the daemon's own proof"])
 async def test_a_client_that_cannot_prove_anything_is_not_read(tmp_path: Path, answer: str) -> None:
-
     async with listening(tmp_path) as record:
         reader, writer = await asyncio.open_connection("127.0.0.1", record["port"])
         writer.write(json.dumps({"challenge": 1, "nonce": proofs.make_nonce()}).encode() + b"\n")
@@ -108,7 +105,6 @@ def test_a_daemon_of_an_older_version_over_tcp_is_named_and_told_nothing(tmp_pat
 
 
 async def test_the_newest_connections_are_read_however_many_say_nothing(tmp_path: Path) -> None:
-
     async with listening(tmp_path) as record:
         silent = [await asyncio.open_connection("127.0.0.1", record["port"]) for _ in range(2 * MAX_SILENT["tcp"])]
         assert await asyncio.to_thread(greet, tmp_path, {"kind": "status"}) == {"kind": "status"}
@@ -120,7 +116,6 @@ async def test_the_newest_connections_are_read_however_many_say_nothing(tmp_path
 
 
 async def test_that_nothing_can_be_accepted_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-
     with caplog.at_level(logging.DEBUG):
         loop = asyncio.get_running_loop()
         quieten_accept_errors(loop)

@@ -47,7 +47,6 @@ async def check(sidecar: FaissIndex, revisions: Mapping[int, int], settle_s: flo
 
 
 async def test_what_is_being_embedded_stored_or_removed_is_no_fault() -> None:
-
     sidecar = make_sidecar([make_row(1), make_row(2), make_row(3)])
     checking = asyncio.create_task(check(sidecar, {1: 2, 2: 1, 4: 1}, 5.0))
     await asyncio.sleep(0.05)

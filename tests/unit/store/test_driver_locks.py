@@ -23,7 +23,7 @@ async def cancel(task: asyncio.Task[None]) -> None:
 
 
 async def test_who_is_cancelled_after_its_time_waits_for_the_lock_to_release_it() -> None:
-    async def work() -> None:
+    async with asyncio.timeout(20):
         lock = _async_create_lock()
         condition = _async_create_condition(lock)
 
@@ -41,11 +41,9 @@ async def test_who_is_cancelled_after_its_time_waits_for_the_lock_to_release_it(
         assert selecting.cancelled()
         assert not lock.locked()
 
-    await asyncio.wait_for(work(), 20)
-
 
 async def test_operations_end_in_their_time_after_one_was_cancelled_while_no_server_answered() -> None:
-    async def work() -> None:
+    async with asyncio.timeout(30):
         client = drivers.make_client("pymongo", NOBODY, {"serverSelectionTimeoutMS": 5000})
 
         async def ask() -> None:
@@ -62,5 +60,3 @@ async def test_operations_end_in_their_time_after_one_was_cancelled_while_no_ser
                 with pymongo.timeout(0.2), pytest.raises(ServerSelectionTimeoutError):
                     await ask()
         await drivers.close_client(client)
-
-    await asyncio.wait_for(work(), 30)

@@ -363,7 +363,6 @@ def test_a_write_that_is_cancelled_while_its_user_is_asked_does_nothing() -> Non
 
 
 async def test_a_session_that_is_cut_short_finishes_its_writes_first() -> None:
-
     contract = Ledger(one=Effect.WRITES)
 
     async def for_ever() -> None:

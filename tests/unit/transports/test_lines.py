@@ -152,7 +152,6 @@ def test_each_line_gets_one_reply_in_order_and_bad_ones_end_nothing() -> None:
 
 
 async def test_what_a_client_sent_before_it_died_is_carried_out() -> None:
-
     contract, sink = Echo(), Collected(breaks_after=1)
     await answer(contract, Chunks(b'{"n": 1}\n{"n": 2}\n', b'{"n": 3}\n'), sink, asyncio.Event())
     assert [one["n"] for one in contract.asked] == [1, 2, 3]
@@ -160,7 +159,6 @@ async def test_what_a_client_sent_before_it_died_is_carried_out() -> None:
 
 
 async def test_what_was_sent_before_the_session_is_stopped_is_answered() -> None:
-
     stop, goes_on = asyncio.Event(), asyncio.Event()
     contract, sink = Echo(goes_on), Collected()
     chunks = Chunks(b'{"n": 1}\n{"n": 2}\n', b'{"n": 3}\n{"n": ', stays_open=True)
@@ -174,7 +172,6 @@ async def test_what_was_sent_before_the_session_is_stopped_is_answered() -> None
 
 
 async def test_a_write_outlives_the_session_that_is_cut_short_and_a_read_does_not() -> None:
-
     for request, lives in ((b'{"writes": 1}\n', True), (b'{"n": 1}\n', False)):
         goes_on = asyncio.Event()
         contract = Echo(goes_on)
@@ -211,7 +208,6 @@ async def test_a_stopped_session_does_not_wait_for_a_client_that_does_not_read(m
 
 
 async def test_an_idle_session_ends_when_it_is_told_to() -> None:
-
     stop = asyncio.Event()
     serving = asyncio.create_task(answer(Echo(), Chunks(stays_open=True), Collected(), stop))
     await asyncio.sleep(0)
@@ -227,7 +223,6 @@ async def test_a_long_reply_is_written_like_any_other() -> None:
 
 
 async def test_lines_are_taken_until_stopped_and_one_task_waits_for_that() -> None:
-
     stop = asyncio.Event()
     lines = LineReader(Chunks(b"1\n2\n3\n", stays_open=True), LIMIT).lines()
     taken = []
@@ -290,7 +285,6 @@ async def test_junk_is_refused_line_by_line_and_decides_nothing(decided: Speaks 
 
 
 async def test_a_first_line_that_is_long_decides_like_a_short_one() -> None:
-
     sink = Collected()
     line = json.dumps({"action": "x" * LARGE_LINE}).encode() + b"\n"
 

@@ -12,7 +12,6 @@ from infinite_memory.transports.stdio import DescriptorSink, DescriptorSource, S
 
 
 async def test_bytes_come_through_in_order_and_the_end_stays_the_end() -> None:
-
     reads, writes = os.pipe()
     source, sink = DescriptorSource(reads), DescriptorSink(writes)
     data = os.urandom(1_000_000)
@@ -29,7 +28,6 @@ async def test_bytes_come_through_in_order_and_the_end_stays_the_end() -> None:
 
 
 async def test_a_reader_that_is_gone_is_a_connection_error() -> None:
-
     reads, writes = os.pipe()
     os.close(reads)
     with pytest.raises(ConnectionError):
@@ -38,7 +36,6 @@ async def test_a_reader_that_is_gone_is_a_connection_error() -> None:
 
 
 async def test_a_read_that_was_given_up_loses_nothing() -> None:
-
     reads, writes = os.pipe()
     source = DescriptorSource(reads)
     with pytest.raises(TimeoutError):
@@ -51,7 +48,6 @@ async def test_a_read_that_was_given_up_loses_nothing() -> None:
 
 
 async def test_what_a_socket_does_not_take_at_once_is_sent_in_order() -> None:
-
     ours, theirs = socket.socketpair()
     sink = SocketSink(ours)
     await sink.write(b"first ")  # taken at once

@@ -13,7 +13,6 @@ from infinite_memory.transports.http.server import HOST, HttpServer
 
 
 async def test_http_that_fails_closes_its_port_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-
     server = HttpServer(HttpSettings(port=0, rate="no rate"), tmp_path, {}, body_bytes=1000)
     assert "url" in server.about()
     with caplog.at_level(logging.CRITICAL, "infinite_memory"):

@@ -19,7 +19,6 @@ def listening(kind: str, home: Path) -> socket.socket:
 
 @pytest.mark.parametrize("kind", ["http", "clients"])
 async def test_an_accepted_connection_sends_small_packets_at_once(kind: str, tmp_path: Path) -> None:
-
     told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -27,7 +27,6 @@ async def replayed(events: RecentEvents, after: str) -> list[object]:
 
 
 async def test_small_events_are_kept_by_their_number() -> None:
-
     events = RecentEvents()
     names = [await events.store_event("stream", reply(number, "yes")) for number in range(EVENTS + 5)]
     assert await replayed(events, names[5]) == list(range(6, EVENTS + 5))
@@ -35,7 +34,6 @@ async def test_small_events_are_kept_by_their_number() -> None:
 
 
 async def test_large_events_are_kept_by_their_text_and_the_last_in_any_case() -> None:
-
     events = RecentEvents()
     half = "x" * (EVENT_CHARS // 2 - 100)
     names = [await events.store_event("stream", reply(number, half)) for number in range(5)]

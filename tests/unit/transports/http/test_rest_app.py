@@ -78,7 +78,6 @@ def app_that_fails(problem: Exception) -> RestApp:
 async def test_a_fault_beside_the_table_has_the_form_of_every_error_and_is_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-
     with caplog.at_level(logging.ERROR, "infinite_memory"):
         app = app_that_fails(RuntimeError("/home/ada/secret"))
         status, body = await ask(app, "/healthz")
